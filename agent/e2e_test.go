@@ -214,7 +214,7 @@ func TestLastWill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 	defer cancel()
 	var once sync.Once
 	first := make(chan net.Conn, 1)
@@ -265,7 +265,7 @@ func TestWrongPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 	defer cancel()
 	if err := a.Once(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("got %v", err)

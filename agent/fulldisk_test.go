@@ -11,6 +11,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // A board whose disk is full of windows that wait, or has become read-only, and that is
@@ -32,7 +33,7 @@ func TestStartOnABadDisk(t *testing.T) {
 				t.Helper()
 				deps, _ := testDeps(t, client)
 				deps.Clock = role.SystemClock()
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 				defer cancel()
 				seen := 0
 				var a *Agent

@@ -250,7 +250,7 @@ func TestNothingConnectsAfterTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for { // what was on its way
-		_ = tcp.SetDeadline(time.Now().Add(100 * time.Millisecond))
+		_ = tcp.SetDeadline(time.Now().Add(time.Second))
 		if c, err = l.Accept(); err != nil {
 			break
 		}

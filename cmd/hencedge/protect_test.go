@@ -16,12 +16,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // Every command protects its memory before it does anything, but for these.
@@ -195,14 +195,11 @@ func TestSecretsOutOfReach(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		found := s.probe(t, cmd.Process.Pid)
-		for range 100 { // while the program has not begun yet
-			if (found != "") == c.reachable {
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
+		var found string
+		testrig.Poll(func() bool { // while the program has not begun yet
 			found = s.probe(t, cmd.Process.Pid)
-		}
+			return (found != "") == c.reachable
+		})
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
 		_ = cmd.Process.Kill()
 		in.Close()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // manager is a service manager's side of sd_notify: a datagram socket.
@@ -26,7 +28,7 @@ func manager(t *testing.T, address string) *net.UnixConn {
 func hear(t *testing.T, c *net.UnixConn) string {
 	t.Helper()
 	b := make([]byte, 4096)
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(testrig.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	n, err := c.Read(b)

@@ -297,6 +297,8 @@ func TestFinishedServiceWaits(t *testing.T) {
 // The line of systemctl status follows the connection at once, not only when it is
 // due.
 func TestStatusFollowsTheConnection(t *testing.T) {
+	defer func(every time.Duration) { statusEvery = every }(statusEvery)
+	statusEvery = time.Hour
 	s := newStage(t)
 	t.Setenv("NOTIFY_SOCKET", s.Notify.address)
 	t.Setenv("WATCHDOG_USEC", "")
@@ -304,21 +306,13 @@ func TestStatusFollowsTheConnection(t *testing.T) {
 	s.candidate("offline")
 	end := s.start(t)
 	s.await(t, "READY=1")
-	began := time.Now()
 	s.runs[0].online.Store(true)
 	s.await(t, "STATUS=this is offline")
-	if took := time.Since(began); took >= statusEvery {
-		t.Errorf("told after %v", took)
-	}
 	// After a reload the line is that of another service, which begins without one.
-	began = time.Now()
 	s.reload <- "SIGHUP"
 	s.await(t, "READY=1\nSTATUS=this is offline")
 	s.runs[1].online.Store(true)
 	s.await(t, "STATUS=this is offline")
-	if took := time.Since(began); took >= statusEvery/2 {
-		t.Errorf("after a reload told after %v", took)
-	}
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
@@ -540,11 +534,13 @@ func TestReloadTakesItsTime(t *testing.T) {
 	go func() { asked <- Reload(context.Background(), s.socket) }()
 	s.await(t, "RELOADING=1")
 	s.await(t, "EXTEND_TIMEOUT_USEC=615000000")
-	time.AfterFunc(50*time.Millisecond, func() { s.runs[0].lingers <- struct{}{} })
-	if err := end(); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
+	s.await(t, "STOPPING=1\nEXTEND_TIMEOUT_USEC=615000000")
+	s.runs[0].lingers <- struct{}{}
+	if err := testrig.Receive(t, "the end", ended); err != nil {
 		t.Error(err)
 	}
-	s.await(t, "STOPPING=1\nEXTEND_TIMEOUT_USEC=615000000")
 	if err := <-asked; !errors.Is(err, ErrReload) || !strings.Contains(err.Error(), "stopping") {
 		t.Errorf("%v", err)
 	}

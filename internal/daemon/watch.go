@@ -11,13 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// statusEvery is the interval at which the line of `systemctl status` is renewed, and
-// lookEvery that at which the connection to the broker is checked. When the connection
-// comes or goes, the line is renewed at once.
-const (
-	statusEvery = 5 * time.Second
-	lookEvery   = time.Second
-)
+// statusEvery is the interval at which the line of `systemctl status` is renewed; tests
+// change it. When the connection to the broker comes or goes, the line is renewed at once.
+var statusEvery = 5 * time.Second
+
+// lookEvery is the interval at which the connection to the broker is checked.
+const lookEvery = time.Second
 
 // keepAlive renews the status line and feeds the watchdog twice in its time, until stop is
 // called. Each time it asks the service for its state, which takes the same locks as the

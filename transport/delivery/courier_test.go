@@ -34,7 +34,7 @@ func testKey(t testing.TB, name string) *transport.SigningKey {
 
 func dial(t testing.TB, url, id string) transport.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 	defer cancel()
 	c, err := mqtt.Dial(ctx, mqtt.Options{URL: url, ClientID: id, Logger: testrig.Quiet(), MaxInbound: 2 << 20})
 	if err != nil {
@@ -89,7 +89,7 @@ func newFarEnd(t testing.TB, url string) *farEnd {
 		t.Fatal(err)
 	}
 	subscribe := func(topic string, h func(transport.Delivery)) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 		defer cancel()
 		if err := e.client.Subscribe(ctx, topic, h); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func (e *farEnd) send(to string, it transport.ReceiptItem) {
 		time.Now(),
 		func() (uint64, uint64) { return 1, e.seq.Add(1) })
 	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testrig.Patience)
 		defer cancel()
 		err = e.client.Publish(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false)
 	}
@@ -209,7 +209,7 @@ func courier(t testing.TB, s *spool.Spool, c transport.Client, change func(*Opti
 
 func run(t testing.TB, c *Courier) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 	defer cancel()
 	if err := c.Run(ctx); err != nil {
 		t.Fatal(err)
@@ -283,8 +283,7 @@ func TestBrokerLimits(t *testing.T) {
 				}
 				s.Close()
 				cr := courier(t, s, dial(t, url, "board"), func(o *Options) {
-					o.ChunkSize, o.Receipt = c.chunk,
-						10*time.Second
+					o.ChunkSize, o.Receipt = c.chunk, time.Minute
 				})
 				run(t, cr)
 				if len(end.got) != 3 {
@@ -375,7 +374,7 @@ func TestRestartAsksFirst(t *testing.T) {
 	})
 	s = newSpool(t, dir) // the process is another one now
 	s.Close()
-	cr := courier(t, s, client, func(o *Options) { o.ChunkSize, o.Receipt = 10<<10, 5*time.Second })
+	cr := courier(t, s, client, func(o *Options) { o.ChunkSize, o.Receipt = 10<<10, time.Minute })
 	run(t, cr)
 	st := cr.Stats()
 	if len(end.got) != 3 || st.Delivered != 3 || st.Asks != 3 || st.Skipped != 3 || st.Before != 1 {
@@ -485,7 +484,7 @@ func TestRefusals(t *testing.T) {
 	}
 	var left sync.Map
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) {
-		o.Held, o.Receipt = time.Hour, 10*time.Second
+		o.Held, o.Receipt = time.Hour, time.Minute
 		o.Before = func(l *spool.Lease) error { left.Store(l.ID, true); return nil }
 	})
 	stop := started(t, cr)

@@ -36,7 +36,7 @@ func TestRenumber(t *testing.T) {
 	s.Close()
 	failures := 1 // the state cannot be written at first
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) {
-		o.Receipt = 10 * time.Second
+		o.Receipt = time.Minute
 		o.Renumber = func(sealed []byte) ([]byte, error) {
 			if transport.ObjectID(sealed) != transport.ObjectID(used) {
 				t.Errorf("object %x gets a new number", transport.ObjectID(sealed))
@@ -78,7 +78,7 @@ func TestRenumberEarlierKey(t *testing.T) {
 	put(t, s, "env", next)
 	s.Close()
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) {
-		o.Receipt = 10 * time.Second
+		o.Receipt = time.Minute
 		o.Renumber = func([]byte) ([]byte, error) {
 			return nil, fmt.Errorf("not of this key: %w", transport.ErrUnknownSigner)
 		}
@@ -149,7 +149,7 @@ func testBusy(t *testing.T, reason string) {
 	put(t, s, "env", sealed)
 	put(t, s, "env", object(2, 100))
 	s.Close()
-	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.ChunkSize, o.Receipt = 10<<10, 10*time.Second })
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.ChunkSize, o.Receipt = 10<<10, time.Minute })
 	run(t, cr)
 	pieces, _ := transport.Split(sealed, 10<<10)
 	if len(end.got) != 3 || transport.ObjectID(end.got[1]) != id {

@@ -18,8 +18,7 @@ func TestSilentLimit(t *testing.T) {
 	}
 	s.Close()
 	cr := courier(t, s, dial(t, url, "board"), func(o *Options) {
-		o.ChunkSize, o.Receipt = 32<<10,
-			150*time.Millisecond
+		o.ChunkSize, o.Receipt = 32<<10, time.Second
 	})
 	run(t, cr)
 	st := cr.Stats()

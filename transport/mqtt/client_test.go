@@ -46,13 +46,12 @@ func (e *embedded) url() string {
 func (e *embedded) start(t *testing.T) {
 	t.Helper()
 	var err error
-	for range 100 { // the port may linger for a moment after stop
-		if e.b, e.address, err = broker.Start(broker.Options{Address: e.address, TLS: e.conf}); err == nil {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
+	if !testrig.Poll(func() bool { // the port may linger for a moment after stop
+		e.b, e.address, err = broker.Start(broker.Options{Address: e.address, TLS: e.conf})
+		return err == nil
+	}) {
+		t.Fatal(err)
 	}
-	t.Fatal(err)
 }
 
 func (e *embedded) stop(t *testing.T) {
@@ -456,7 +455,7 @@ func TestDialErrors(t *testing.T) {
 	}
 	// Nobody listens: Dial gives up with the context and names the cause.
 	addr := testrig.FreeAddress(t)
-	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, err := Dial(short, Options{URL: "tcp://" + addr, ClientID: "a", Logger: testrig.Quiet()})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {

@@ -225,7 +225,7 @@ func TestStallingNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := make(chan error, 10)
-	pub := dial(t, Options{URL: "tcp://" + bad.Addr(), ClientID: "sender", writeTimeout: 2 * time.Second,
+	pub := dial(t, Options{URL: "tcp://" + bad.Addr(), ClientID: "sender", writeTimeout: 8 * time.Second,
 		OnLost: func(err error) { lost <- err }})
 	bad.Set(testrig.Faults{Vanish: true})
 	big := testrig.Pattern(4 << 20) // three are more than the buffers on the way hold

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // fullDisk takes no file.
@@ -125,7 +126,7 @@ func TestLargerThanMemory(t *testing.T) {
 	g := gatedDisk{failures: new(atomic.Int64)}
 	g.failures.Store(2)
 	s := open(t, Options{Dir: t.TempDir(), fs: g, Memory: 100, Streams: map[string]Limit{"block": {Full: Block}}})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 	defer cancel()
 	if err := s.Put(ctx, item("block", 0, 200)); err != nil {
 		t.Errorf("a stream that blocks: %v", err)

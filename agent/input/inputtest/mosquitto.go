@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport/broker/mosquitto"
 	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/tlsutil"
@@ -75,7 +76,7 @@ func (b Broker) Publisher(t *testing.T) func(topic, payload string, retain bool)
 	})
 	return func(topic, payload string, retain bool) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 		defer cancel()
 		if err := c.Publish(ctx, topic, []byte(payload), retain); err != nil {
 			t.Error(err)

@@ -300,9 +300,9 @@ func TestUnreachable(t *testing.T) {
 		{config.Broker{URL: "tcp://127.0.0.1:1"}, "broker.url"},
 	} {
 		c.b.ClientID = "board1"
-		timeout := 10 * time.Second
+		timeout := testrig.Patience
 		if c.want == "broker.url" {
-			timeout = 100 * time.Millisecond // that is tried until then
+			timeout = time.Second // that is tried until then
 		}
 		if got := reach(t.Context(), "agent", c.b, timeout); got.Status != Fail ||
 			!strings.Contains(got.Remedy, c.want) {
