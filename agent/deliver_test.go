@@ -203,6 +203,35 @@ type outageClient struct {
 	receiver *transport.Receiver
 }
 
+func newOutageClient() *outageClient {
+	c := &outageClient{back: make(chan struct{})}
+	c.receiver = transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
+		defer s.Done()
+		sealed := s.Sealed
+		m, err := transport.PeekMeta(sealed)
+		if err == nil {
+			c.mu.Lock()
+			c.metas = append(c.metas, *m)
+			c.mu.Unlock()
+		}
+		return err
+	})
+	return c
+}
+
+// inOrder checks that the windows came in order. It returns how many came, and with how
+// many samples.
+func (c *outageClient) inOrder(t *testing.T) (windows, samples uint64) {
+	t.Helper()
+	for i, m := range c.metas {
+		if i > 0 && m.Sequence != c.metas[i-1].Sequence+1 && m.BootEpoch == c.metas[i-1].BootEpoch {
+			t.Fatalf("window %d has sequence %d after %d", i, m.Sequence, c.metas[i-1].Sequence)
+		}
+		samples += uint64(m.Samples)
+	}
+	return uint64(len(c.metas)), samples
+}
+
 func (c *outageClient) Publish(ctx context.Context, topic string, payload []byte, _ bool) error {
 	if !strings.Contains(topic, "/up/") {
 		return nil
@@ -234,30 +263,9 @@ func TestOutage(t *testing.T) {
 	if h, err := strconv.Atoi(os.Getenv("HENCEDGE_OUTAGE_HOURS")); err == nil {
 		length = time.Duration(h) * time.Hour
 	}
-	const channels, samples = 32, 64
-	cfg := testConfig(t)
-	s := &cfg.Streams[0]
-	s.Interval, s.Window.Samples, s.Channels = 100*time.Millisecond, samples, nil
-	for i := range channels {
-		s.Channels = append(s.Channels,
-			config.Channel{Name: fmt.Sprint("c", i), Unit: "1", Range: [2]float64{0, 64},
-				Source: &config.Source{Type: config.SourceLoad}})
-	}
-	withSpool(t, cfg, filepath.Join(t.TempDir(), "spool"))
-	cfg.Spool.Bytes = 16 * config.GiB
+	cfg := outageConfig(t)
 	clock := &simClock{wall: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
-	client := &outageClient{back: make(chan struct{})}
-	client.receiver = transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
-		defer s.Done()
-		sealed := s.Sealed
-		m, err := transport.PeekMeta(sealed)
-		if err == nil {
-			client.mu.Lock()
-			client.metas = append(client.metas, *m)
-			client.mu.Unlock()
-		}
-		return err
-	})
+	client := newOutageClient()
 	deps, _ := testDeps(t, client)
 	deps.Clock = clock
 	a, err := New(cfg, deps)
@@ -268,69 +276,18 @@ func TestOutage(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	var early, most, away uint64
-	quarter := length / 16
-	next := quarter
-	for clock.Mono() < length {
-		// Time passes when the sampler sleeps and the encrypter has nothing to do.
-		st := a.Stats().Streams["system"]
-		if clock.sleepers() == 0 || st.Samples/samples > st.Windows+2 ||
-			st.Windows > uint64(a.Stats().Spool.Objects)+2 {
-			time.Sleep(50 * time.Microsecond)
-			continue
-		}
-		clock.step(length)
-		if clock.Mono() >= next {
-			next += quarter
-			if h := heap(); early == 0 {
-				early = h
-			} else {
-				most = max(most, h)
-			}
-		}
-	}
+	early, away := passOutage(a, clock, length)
 	made := a.Stats().Streams["system"].Windows
 	waiting := a.Stats().Spool
-	away = most
 	close(client.back)
 	cancel() // sampling ends; the backlog goes out
 	back := time.Now()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; ; i++ { // a stop may leave some for the next start
-		left := a.Stats().Spool.Objects
-		if left == 0 || i == 100 {
-			break
-		}
-		if a, err = New(cfg, deps); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		err := a.Run(ctx)
-		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
-		most = max(most, heap())
-	}
+	a, most := drainOutage(t, a, cfg, deps)
 	took := time.Since(back)
-	var got, last, seen uint64
-	for i, m := range client.metas {
-		if i > 0 && m.Sequence != last+1 && m.BootEpoch == client.metas[i-1].BootEpoch {
-			t.Fatalf("window %d has sequence %d after %d", i, m.Sequence, last)
-		}
-		last = m.Sequence
-		got++
-		seen += uint64(m.Samples)
-	}
+	got, seen := client.inOrder(t)
 	if want := uint64(length / (100 * time.Millisecond)); seen < want-1 || got < made {
 		t.Errorf("%d samples in %d windows arrived, %d samples were due and %d windows made", seen, got, want, made)
 	}
@@ -342,12 +299,86 @@ func TestOutage(t *testing.T) {
 	if bound := early + 4<<20 + 300*uint64(waiting.Objects); away > bound {
 		t.Errorf("the heap grew from %d to %d KiB while the broker was away", early>>10, away>>10)
 	}
-	if bound := early + 4<<20 + 1200*got; most > bound {
-		t.Errorf("the heap grew from %d to %d KiB on the way back", early>>10, most>>10)
+	if bound := early + 4<<20 + 1200*got; max(away, most) > bound {
+		t.Errorf("the heap grew from %d to %d KiB on the way back", early>>10, max(away, most)>>10)
 	}
 	t.Logf("%v away: %d windows, %.1f MB on disk, replayed in %v; heap %d KiB after a sixteenth, at most %d KiB "+
 		"later and %d KiB on the way back", length, waiting.Objects,
-		float64(waiting.Bytes)/1e6, took.Round(time.Millisecond), early>>10, away>>10, most>>10)
+		float64(waiting.Bytes)/1e6, took.Round(time.Millisecond), early>>10, away>>10, max(away, most)>>10)
+}
+
+// outageSamples is how many samples a window of the outage has.
+const outageSamples = 64
+
+// outageConfig describes an agent with 32 channels at 10 Hz and a large spool.
+func outageConfig(t *testing.T) *config.Agent {
+	t.Helper()
+	cfg := testConfig(t)
+	s := &cfg.Streams[0]
+	s.Interval, s.Window.Samples, s.Channels = 100*time.Millisecond, outageSamples, nil
+	for i := range 32 {
+		s.Channels = append(s.Channels,
+			config.Channel{Name: fmt.Sprint("c", i), Unit: "1", Range: [2]float64{0, 64},
+				Source: &config.Source{Type: config.SourceLoad}})
+	}
+	withSpool(t, cfg, filepath.Join(t.TempDir(), "spool"))
+	cfg.Spool.Bytes = 16 * config.GiB
+	return cfg
+}
+
+// passOutage lets time pass up to length. It returns the heap after a sixteenth of it, and
+// the largest later.
+func passOutage(a *Agent, clock *simClock, length time.Duration) (early, most uint64) {
+	part := length / 16
+	next := part
+	for clock.Mono() < length {
+		// Time passes when the sampler sleeps and the encrypter has nothing to do.
+		st := a.Stats().Streams["system"]
+		if clock.sleepers() == 0 || st.Samples/outageSamples > st.Windows+2 ||
+			st.Windows > uint64(a.Stats().Spool.Objects)+2 {
+			time.Sleep(50 * time.Microsecond)
+			continue
+		}
+		clock.step(length)
+		if clock.Mono() < next {
+			continue
+		}
+		next += part
+		if h := heapAlloc(); early == 0 {
+			early = h
+		} else {
+			most = max(most, h)
+		}
+	}
+	return early, most
+}
+
+// drainOutage starts the agent again until its spool is empty: a stop may leave some
+// windows for the next start. It returns the last agent and the largest heap.
+func drainOutage(t *testing.T, a *Agent, cfg *config.Agent, deps Deps) (last *Agent, most uint64) {
+	t.Helper()
+	for i := 0; a.Stats().Spool.Objects > 0 && i < 100; i++ {
+		var err error
+		if a, err = New(cfg, deps); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err = a.Run(ctx)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, heapAlloc())
+	}
+	return a, most
+}
+
+// heapAlloc returns the bytes of the heap that are in use.
+func heapAlloc() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // Plan's bytes and flushes of the spool are those that a spool counts, and a cap

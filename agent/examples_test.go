@@ -102,25 +102,7 @@ func (e example) test(t *testing.T) {
 		feed = e.run(t, cfg, root)
 	}
 	cfg.State, cfg.Metrics.Listen, cfg.Energy = filepath.Join(t.TempDir(), "state"), "", config.EnergyOff
-	for i := range cfg.Streams { // windows come sooner, and in the parameters of the tests' keys
-		s := &cfg.Streams[i]
-		s.Params = "edge12-d1"
-		switch {
-		case s.Interval > 0:
-			s.Interval, s.Window = 50*time.Millisecond, config.Window{Samples: 2}
-		case s.Events != nil:
-			s.Window, s.Lateness = config.Window{Every: time.Second, Samples: 4}, 10*time.Millisecond
-		}
-	}
-	for i := range cfg.Inputs {
-		if in := &cfg.Inputs[i]; in.Asked() {
-			in.Every, in.Retry = 20*time.Millisecond, 10*time.Millisecond
-			if in.Polled() {
-				in.Timeout = 10 * time.Second
-			}
-		}
-		cfg.Inputs[i].MaxAge = time.Minute
-	}
+	hasten(cfg)
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
 	deps.Clock, deps.Root = role.SystemClock(), root
@@ -164,6 +146,36 @@ func (e example) test(t *testing.T) {
 	if len(missing) > 0 {
 		t.Fatalf("never seen: %v; %+v; %+v", missing, a.Report().Troubles, a.Stats().Inputs)
 	}
+	e.decrypt(t, cfg, k, client, seen)
+}
+
+// hasten makes windows come sooner, in the parameters of the tests' keys.
+func hasten(cfg *config.Agent) {
+	for i := range cfg.Streams {
+		s := &cfg.Streams[i]
+		s.Params = "edge12-d1"
+		switch {
+		case s.Interval > 0:
+			s.Interval, s.Window = 50*time.Millisecond, config.Window{Samples: 2}
+		case s.Events != nil:
+			s.Window, s.Lateness = config.Window{Every: time.Second, Samples: 4}, 10*time.Millisecond
+		}
+	}
+	for i := range cfg.Inputs {
+		if in := &cfg.Inputs[i]; in.Asked() {
+			in.Every, in.Retry = 20*time.Millisecond, 10*time.Millisecond
+			if in.Polled() {
+				in.Timeout = 10 * time.Second
+			}
+		}
+		cfg.Inputs[i].MaxAge = time.Minute
+	}
+}
+
+// decrypt decrypts what was published and compares each channel, in the window in which it
+// was seen, with what it must say.
+func (e example) decrypt(t *testing.T, cfg *config.Agent, k *testKeys, client *fakeClient, seen map[string]uint64) {
+	t.Helper()
 	readings, _ := opened(t, k, cfg.Device, client.messages)
 	checked := 0
 	for _, r := range readings {

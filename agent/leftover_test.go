@@ -187,6 +187,16 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	spooled(t, a, k, truth)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	noSampleIn(t, dir, cfg, truth)
+}
+
+// spooled checks that the first windows of the spool are the ciphertexts of what was seen.
+func spooled(t *testing.T, a *Agent, k *testKeys, truth []Observation) {
+	t.Helper()
 	entries := a.spool.Entries()
 	if len(entries) < 4 {
 		t.Fatalf("%d windows in the spool", len(entries))
@@ -206,16 +216,19 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 			t.Errorf("window %d has %d bytes, its ciphertext %d", i, len(sealed), truth[i].Body)
 		}
 	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// noSampleIn checks that no file below dir holds a sample, as it was read or as it was
+// encoded.
+func noSampleIn(t *testing.T, dir string, cfg *config.Agent, truth []Observation) {
+	t.Helper()
 	files := 0
 	look := func(kind string, text []byte, pattern []byte) {
 		if len(pattern) >= 4 && bytes.Contains(text, pattern) {
 			t.Errorf("%s holds a sample, as %x", kind, pattern)
 		}
 	}
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}

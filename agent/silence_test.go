@@ -23,37 +23,7 @@ import (
 // chattiest, not in the metrics, not in the status or the health, whether the reading
 // is good, out of range, or no number at all.
 func TestReadingsStaySecret(t *testing.T) {
-	// no figure of a report has such digits by chance
-	secrets := []string{"313373133", "271828182", "161803398", "141421356"}
-	gps := filepath.Join(t.TempDir(), "gps")
-	if err := os.WriteFile(gps, []byte("#!/bin/sh\necho '{\"at\": \"313373133,25 N\"}'\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	cfg := testConfig(t)
-	cfg.Inputs = []config.Input{
-		{Name: "broken", Every: 10 * time.Millisecond,
-			Exec: &config.Exec{Command: []string{"/bin/echo", "141421356 161803398"}}},
-		{Name: "outside", Every: 10 * time.Millisecond,
-			Exec: &config.Exec{Command: []string{"/bin/echo", "271828182.5"}}},
-		{Name: "good", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{"/bin/echo", "161803398"}}},
-		{Name: "gps", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{gps}}},
-	}
-	s := &cfg.Streams[0]
-	s.Interval, s.Channels = 20*time.Millisecond, nil
-	for _, in := range cfg.Inputs {
-		src := &config.Source{Type: config.SourceExec, Point: config.Point{From: in.Name}}
-		if in.Name == "gps" {
-			src.Path = "at"
-		}
-		limits := [2]float64{0, 100}
-		if in.Name == "good" {
-			limits[1] = 1e9
-		}
-		s.Channels = append(s.Channels,
-			config.Channel{Name: in.Name, Unit: "1", Range: limits, Source: src, OnMissing: config.MissingMark,
-				MissingValue: new(0.0)})
-	}
-	cfg.SetDefaults()
+	cfg := chattyConfig(t)
 	deps, _ := testDeps(t, &fakeClient{})
 	log := &testrig.Log{}
 	deps.Clock, deps.Logger = role.SystemClock(),
@@ -90,20 +60,11 @@ func TestReadingsStaySecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var metrics strings.Builder
-	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(&metrics, f); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for where, text := range map[string]string{"the log": log.String(), "the report": string(report),
-		"the metrics": metrics.String(),
+		"the metrics": metricsText(t, registry),
 		"the health":  strings.Join(a.Health(), "\n"), "the state in a line": a.Line()} {
-		for _, secret := range secrets {
+		// no figure of a report has such digits by chance
+		for _, secret := range []string{"313373133", "271828182", "161803398", "141421356"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s tells a reading, %s:\n%s", where, secret, text)
 			}
@@ -115,4 +76,55 @@ func TestReadingsStaySecret(t *testing.T) {
 	if st := a.Stats().Streams["system"]; st.Outside == 0 || st.Missing == 0 {
 		t.Errorf("got %+v", st)
 	}
+}
+
+// chattyConfig describes an agent whose inputs say the secrets: as a good reading, out of
+// range, and as no number.
+func chattyConfig(t *testing.T) *config.Agent {
+	t.Helper()
+	gps := filepath.Join(t.TempDir(), "gps")
+	if err := os.WriteFile(gps, []byte("#!/bin/sh\necho '{\"at\": \"313373133,25 N\"}'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig(t)
+	cfg.Inputs = []config.Input{
+		{Name: "broken", Every: 10 * time.Millisecond,
+			Exec: &config.Exec{Command: []string{"/bin/echo", "141421356 161803398"}}},
+		{Name: "outside", Every: 10 * time.Millisecond,
+			Exec: &config.Exec{Command: []string{"/bin/echo", "271828182.5"}}},
+		{Name: "good", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{"/bin/echo", "161803398"}}},
+		{Name: "gps", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{gps}}},
+	}
+	s := &cfg.Streams[0]
+	s.Interval, s.Channels = 20*time.Millisecond, nil
+	for _, in := range cfg.Inputs {
+		src := &config.Source{Type: config.SourceExec, Point: config.Point{From: in.Name}}
+		if in.Name == "gps" {
+			src.Path = "at"
+		}
+		limits := [2]float64{0, 100}
+		if in.Name == "good" {
+			limits[1] = 1e9
+		}
+		s.Channels = append(s.Channels,
+			config.Channel{Name: in.Name, Unit: "1", Range: limits, Source: src, OnMissing: config.MissingMark,
+				MissingValue: new(0.0)})
+	}
+	cfg.SetDefaults()
+	return cfg
+}
+
+func metricsText(t *testing.T, from prometheus.Gatherer) string {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text.String()
 }

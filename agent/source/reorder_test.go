@@ -137,14 +137,7 @@ func TestLatenessProperty(t *testing.T) {
 			s.Window.Samples = 1000 // nothing overflows
 		}
 		s.SetDefaults()
-		var events []event
-		at := t0
-		for i := range rapid.IntRange(0, 80).Draw(t, "events") {
-			at = at.Add(time.Duration(rapid.IntRange(0, 1500).Draw(t, "dt")) * time.Millisecond)
-			delay := time.Duration(rapid.IntRange(0, 8000).Draw(t, "delay")) * time.Millisecond
-			events = append(events, event{at, at.Sub(t0) + delay, float64(i)})
-		}
-		slices.SortStableFunc(events, func(a, b event) int { return int(a.arrives - b.arrives) })
+		events := drawEvents(t)
 
 		count := new(Counters)
 		c, order := NewCollector(s, count, testrig.Quiet()), &reorder{lateness: s.Lateness}
@@ -171,41 +164,61 @@ func TestLatenessProperty(t *testing.T) {
 			done = append(done, w)
 		}
 
-		seen, lastStart, before := map[float64]int{}, time.Time{}, time.Time{}
-		of := map[float64]event{}
-		for _, e := range events {
-			of[e.id] = e
-		}
-		for _, w := range done {
-			if w.Start.Before(lastStart) || w.Samples == 0 {
-				t.Fatalf("window %+v after %v", w, lastStart)
-			}
-			lastStart = w.Start
-			for _, id := range w.Values[0] {
-				seen[id]++
-				e := of[id]
-				if e.at.Before(before) {
-					t.Fatalf("sample %v is out of order", id)
-				}
-				before = e.at
-				if e.at.Before(w.Start) || e.at.After(w.End) || s.Window.ByTime() && !e.at.Before(w.End) {
-					t.Fatalf("sample %v at %v is in %v to %v", id, e.at, w.Start, w.End)
-				}
-			}
-		}
-		for id, n := range seen {
-			if n != 1 {
-				t.Fatalf("sample %v is there %d times", id, n)
-			}
-		}
+		seen := checkWindows(t, s, events, done)
 		st := count.Stats()
-		if len(seen)+int(st.Late) != len(events) || st.Skipped+st.Overflow+st.ClockSteps != 0 {
-			t.Fatalf("%d samples in windows of %d, %+v", len(seen), len(events), st)
+		if seen+int(st.Late) != len(events) || st.Skipped+st.Overflow+st.ClockSteps != 0 {
+			t.Fatalf("%d samples in windows of %d, %+v", seen, len(events), st)
 		}
 		if int(st.Late) > len(events)-timely {
 			t.Fatalf("%d are late, of which %d were in time", st.Late, int(st.Late)-(len(events)-timely))
 		}
 	})
+}
+
+// drawEvents draws samples in the order in which they arrive.
+func drawEvents(t *rapid.T) []event {
+	var events []event
+	at := t0
+	for i := range rapid.IntRange(0, 80).Draw(t, "events") {
+		at = at.Add(time.Duration(rapid.IntRange(0, 1500).Draw(t, "dt")) * time.Millisecond)
+		delay := time.Duration(rapid.IntRange(0, 8000).Draw(t, "delay")) * time.Millisecond
+		events = append(events, event{at, at.Sub(t0) + delay, float64(i)})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return int(a.arrives - b.arrives) })
+	return events
+}
+
+// checkWindows checks that each sample is in one window, the one of its time, and that all
+// are in order. It returns how many samples are in windows.
+func checkWindows(t *rapid.T, s config.Stream, events []event, done []*Window) int {
+	seen, lastStart, before := map[float64]int{}, time.Time{}, time.Time{}
+	of := map[float64]event{}
+	for _, e := range events {
+		of[e.id] = e
+	}
+	for _, w := range done {
+		if w.Start.Before(lastStart) || w.Samples == 0 {
+			t.Fatalf("window %+v after %v", w, lastStart)
+		}
+		lastStart = w.Start
+		for _, id := range w.Values[0] {
+			seen[id]++
+			e := of[id]
+			if e.at.Before(before) {
+				t.Fatalf("sample %v is out of order", id)
+			}
+			before = e.at
+			if e.at.Before(w.Start) || e.at.After(w.End) || s.Window.ByTime() && !e.at.Before(w.End) {
+				t.Fatalf("sample %v at %v is in %v to %v", id, e.at, w.Start, w.End)
+			}
+		}
+	}
+	for id, n := range seen {
+		if n != 1 {
+			t.Fatalf("sample %v is there %d times", id, n)
+		}
+	}
+	return len(seen)
 }
 
 // A live stream with lost ticks and a stepping clock: every row is in exactly
