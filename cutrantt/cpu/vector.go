@@ -111,18 +111,6 @@ func splitWide(high *int32, low *uint32, m *float64, e *int32, n int) {
 	}
 }
 
-// permuteBlocks is vectorCode.permute in plain Go.
-func permuteBlocks(dst, src, from, lanes *uint32, n int) {
-	to, x := unsafe.Slice(dst, 16*n), unsafe.Slice(src, 16*n)
-	orders := unsafe.Slice(lanes, 16*16)
-	for b, f := range unsafe.Slice(from, n) {
-		block, order := (*[16]uint32)(x[f&^15:]), (*[16]uint32)(orders[16*(f&15):])
-		for l, i := range order {
-			to[16*b+l] = block[i&15]
-		}
-	}
-}
-
 // VariantVariable is the environment variable that selects the code New runs:
 // "generic" for plain Go, or the name of a vector variant. Unset or empty means the
 // best one that the CPU has. It is read once.

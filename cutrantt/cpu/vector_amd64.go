@@ -71,7 +71,7 @@ var avx2 = &vectorCode{
 	lazy:         lazyAVX2,
 	add:          addAVX2, sub: subAVX2, scale: scaleAVX2, subScale: subScaleAVX2,
 	mul: mulAVX2, mulAdd: mulAddAVX2, mulSub: mulSubAVX2, operandAdd: operandAddAVX2,
-	permute:   permuteBlocks,
+	permute:   permuteAVX2,
 	liftSmall: liftSmallAVX2, split: splitWide, liftWide: liftWideAVX2,
 	inner: [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX2,
 		innerPairAVX2}, innerOwn: innerOwnAVX2,

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 // vectorN is a length that every function of vectorCode takes.
@@ -195,6 +196,18 @@ func TestVectorIntegers(t *testing.T) {
 		s.residues(r, dst, m)
 		expect(t, "residues", q, dst, func(i int) uint32 { return mod(value(i)) })
 	})
+}
+
+// permuteBlocks is what vectorCode.permute computes.
+func permuteBlocks(dst, src, from, lanes *uint32, n int) {
+	to, x := unsafe.Slice(dst, 16*n), unsafe.Slice(src, 16*n)
+	orders := unsafe.Slice(lanes, 16*16)
+	for b, f := range unsafe.Slice(from, n) {
+		block, order := (*[16]uint32)(x[f&^15:]), (*[16]uint32)(orders[16*(f&15):])
+		for l, i := range order {
+			to[16*b+l] = block[i&15]
+		}
+	}
 }
 
 func TestVectorPermute(t *testing.T) {

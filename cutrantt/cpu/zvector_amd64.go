@@ -515,18 +515,18 @@ func splitAVX512(high *int32, low *uint32, m *float64, e *int32, n int)
 //go:noescape
 func operandAddAVX512(dst *uint32, x *uint32, y *uint32, yStep int, n int, qinv uint32, q uint32)
 
+// permuteAVX512 sets block b of 16 residues of dst to words of block from[b] >> 4 of src,
+// in the order of the 16 words at lanes + 16 * (from[b] & 15); n is the number of blocks.
+//
+//go:noescape
+func permuteAVX512(dst *uint32, src *uint32, from *uint32, lanes *uint32, n int)
+
 // tensorAVX512 sets dst to (a0*b0, a0*b1 + a1*b0, a1*b1); each polynomial lies a stride (in
 // residues) behind the one before. mu and s are the constants of barrett.sums. n is a
 // multiple of 16, residues in [0, q).
 //
 //go:noescape
 func tensorAVX512(dst *uint32, a *uint32, b *uint32, dstStride int, aStride int, bStride int, n int, mu uint64, s uint64, q uint32)
-
-// permuteAVX512 sets block b of 16 residues of dst to words of block from[b] >> 4 of src,
-// in the order of the 16 words at lanes + 16 * (from[b] & 15); n is the number of blocks.
-//
-//go:noescape
-func permuteAVX512(dst *uint32, src *uint32, from *uint32, lanes *uint32, n int)
 
 // forwardLastAVX2 is the last five levels of the forward transform, in place, over blocks of 32
 // neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.
@@ -832,3 +832,9 @@ func liftWideAVX2(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias 
 //
 //go:noescape
 func operandAddAVX2(dst *uint32, x *uint32, y *uint32, yStep int, n int, qinv uint32, q uint32)
+
+// permuteAVX2 sets block b of 16 residues of dst to words of block from[b] >> 4 of src,
+// in the order of the 16 words at lanes + 16 * (from[b] & 15); n is the number of blocks.
+//
+//go:noescape
+func permuteAVX2(dst *uint32, src *uint32, from *uint32, lanes *uint32, n int)

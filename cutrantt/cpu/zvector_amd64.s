@@ -18124,6 +18124,31 @@ operandAdd:
 	VZEROUPPER
 	RET
 
+// func permuteAVX512(dst *uint32, src *uint32, from *uint32, lanes *uint32, n int)
+// Requires: AVX, AVX512F
+TEXT ·permuteAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ from+16(FP), DX
+	MOVQ lanes+24(FP), BX
+	MOVQ n+32(FP), SI
+
+permute:
+	MOVL      (DX), DI
+	MOVQ      DI, R8
+	ANDQ      $0x0f, R8
+	SHLQ      $0x06, R8
+	ANDQ      $-16, DI
+	VMOVDQU32 (BX)(R8*1), Z0
+	VPERMD    (CX)(DI*4), Z0, Z0
+	VMOVDQU32 Z0, (AX)
+	ADDQ      $0x04, DX
+	ADDQ      $0x40, AX
+	DECQ      SI
+	JNE       permute
+	VZEROUPPER
+	RET
+
 // func tensorAVX512(dst *uint32, a *uint32, b *uint32, dstStride int, aStride int, bStride int, n int, mu uint64, s uint64, q uint32)
 // Requires: AVX, AVX512F
 TEXT ·tensorAVX512(SB), NOSPLIT, $0-76
@@ -18212,31 +18237,6 @@ tensor:
 	ADDQ      $0x00000040, DX
 	SUBQ      $0x00000010, BX
 	JNE       tensor
-	VZEROUPPER
-	RET
-
-// func permuteAVX512(dst *uint32, src *uint32, from *uint32, lanes *uint32, n int)
-// Requires: AVX, AVX512F
-TEXT ·permuteAVX512(SB), NOSPLIT, $0-40
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ from+16(FP), DX
-	MOVQ lanes+24(FP), BX
-	MOVQ n+32(FP), SI
-
-permute:
-	MOVL      (DX), DI
-	MOVQ      DI, R8
-	ANDQ      $0x0f, R8
-	SHLQ      $0x06, R8
-	ANDQ      $-16, DI
-	VMOVDQU32 (BX)(R8*1), Z0
-	VPERMD    (CX)(DI*4), Z0, Z0
-	VMOVDQU32 Z0, (AX)
-	ADDQ      $0x04, DX
-	ADDQ      $0x40, AX
-	DECQ      SI
-	JNE       permute
 	VZEROUPPER
 	RET
 
@@ -23468,5 +23468,39 @@ operandAdd:
 	ADDQ     $0x00000020, CX
 	SUBQ     $0x00000008, BX
 	JNE      operandAdd
+	VZEROUPPER
+	RET
+
+// func permuteAVX2(dst *uint32, src *uint32, from *uint32, lanes *uint32, n int)
+// Requires: AVX, AVX2
+TEXT ·permuteAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ from+16(FP), DX
+	MOVQ lanes+24(FP), BX
+	MOVQ n+32(FP), SI
+
+permute:
+	MOVL      (DX), DI
+	MOVQ      DI, R8
+	ANDQ      $0x0f, R8
+	SHLQ      $0x06, R8
+	ANDQ      $-16, DI
+	VMOVDQU   (BX)(R8*1), Y0
+	VPERMD    (CX)(DI*4), Y0, Y1
+	VPERMD    32(CX)(DI*4), Y0, Y2
+	VPSLLD    $0x1c, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y1
+	VMOVDQU   Y1, (AX)
+	VMOVDQU   32(BX)(R8*1), Y0
+	VPERMD    (CX)(DI*4), Y0, Y1
+	VPERMD    32(CX)(DI*4), Y0, Y2
+	VPSLLD    $0x1c, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y1
+	VMOVDQU   Y1, 32(AX)
+	ADDQ      $0x04, DX
+	ADDQ      $0x40, AX
+	DECQ      SI
+	JNE       permute
 	VZEROUPPER
 	RET

@@ -13,6 +13,7 @@ import (
 // public are the functions that take addresses from words in memory, and what those
 // words are: nothing secret.
 var public = map[string]string{
+	"permuteAVX2":    "the indices of an automorphism",
 	"permuteAVX512":  "the indices of an automorphism",
 	"permuteNEON":    "the indices of an automorphism",
 	"retryAVX512":    "which uniform residues, all of them public, are drawn again",

@@ -61,12 +61,30 @@ func (g *gen) permute() {
 	ANDQ(U8(15), l)
 	SHLQ(U8(6), l)
 	ANDQ(I8(-16), f)
-	r := g.load(Mem{Base: lanes, Index: l, Scale: 1})
-	VPERMD(Mem{Base: src, Index: f, Scale: 4}, r, r)
-	g.store(r, at(dst, 0))
+	if g.narrow() {
+		g.permuteHalves(dst, src, f, lanes, l)
+	} else {
+		r := g.load(Mem{Base: lanes, Index: l, Scale: 1})
+		VPERMD(Mem{Base: src, Index: f, Scale: 4}, r, r)
+		g.store(r, at(dst, 0))
+	}
 	ADDQ(U8(4), from)
 	ADDQ(U8(64), dst)
 	DECQ(n)
 	JNE(LabelRef("permute"))
 	g.end()
+}
+
+// permuteHalves sets a block at dst to words of the block at src + 4*f. Each half of it takes
+// its words from both halves of the other block, and selects by bit 3 of their order.
+func (g *gen) permuteHalves(dst, src, f, lanes, l Register) {
+	for half := range 2 {
+		order := g.load(Mem{Base: lanes, Index: l, Scale: 1, Disp: 32 * half})
+		low, high, which := g.reg(), g.reg(), g.reg()
+		VPERMD(Mem{Base: src, Index: f, Scale: 4}, order, low)
+		VPERMD(Mem{Base: src, Index: f, Scale: 4, Disp: 32}, order, high)
+		VPSLLD(U8(28), order, which)
+		VBLENDVPS(which, high, low, low)
+		g.store(low, at(dst, 32*half))
+	}
 }

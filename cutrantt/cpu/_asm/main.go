@@ -19,7 +19,6 @@ func main() {
 	}
 	g.common()
 	g.tensor()
-	g.permute()
 	n := newGen("AVX2", 32)
 	for _, e := range narrowForms {
 		n.narrowLast(e)
@@ -42,4 +41,5 @@ func (g *gen) common() {
 	g.basis()
 	g.integers()
 	g.operands()
+	g.permute()
 }
