@@ -19,6 +19,7 @@ type modulus struct {
 	table atomic.Pointer[[]factor]
 	toom  func() *toomConstants
 
+	split   [6]atomic.Pointer[[]uint32]                          // see splitters; by the length of n2 in bits
 	vectors [2][cutrantt.MaxLogN + 1]atomic.Pointer[vectorTable] // by variant and log2 n1
 }
 

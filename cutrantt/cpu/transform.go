@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math/bits"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
@@ -75,6 +77,12 @@ func (r *ring) Convert(dst, src *cutrantt.Batch) error {
 	}
 	to, from := dst.Domain(), src.Domain()
 	limbs := dst.Limbs()
+	if r.splits(from, to) {
+		r.eachLimb(dst.Polys(), len(limbs), r.n*4, func(p, l int) {
+			r.split(r.limb(dst, p, l), r.limb(src, p, l), int(from.N2), int(to.N2), r.moduli[limbs[l]])
+		})
+		return nil
+	}
 	r.eachLimb(dst.Polys(), len(limbs), r.n*(r.logN+1), func(p, l int) {
 		s := getScratch(2 * r.n)
 		a, b := s.words[:r.n], s.words[r.n:]
@@ -146,6 +154,75 @@ func relayout(dst, src []uint32, n2, want int) {
 			to[row] = from[row*step+c/n2]
 		}
 	}
+}
+
+// splits reports whether split brings residues from one domain to another.
+func (r *ring) splits(from, to cutrantt.Domain) bool {
+	return r.vec != nil && from.NTT && to.NTT && from.N2 > to.N2 && r.n/int(from.N2) >= splitRows
+}
+
+// splitRows is the least length of a column for vector code.
+const splitRows = 32
+
+// split is finishLevel for all levels from n2 columns to want, src and dst being equal or apart.
+//
+// It leaves the rows of a column where they are until the last level. After k levels row b of a
+// column has split into 2^k rows 2^k*b + s, and the columns into 2^k groups: group s holds the
+// rows s of each 2^k. Each level halves the groups, group g to 2g and 2g+1, in place: column c
+// of group s of the last level is column s*want + c.
+func (r *ring) split(dst, src []uint32, n2, want int, m *modulus) {
+	n1, signs := r.n/n2, n2/want
+	buf := getScratch(r.n + n1)
+	defer buf.put()
+	x, v := buf.words[:r.n], buf.words[r.n:]
+	copy(x, src)
+	z := m.splitters(n1, n2)
+	mu, s := m.vector()
+	for per := n2; per > want; per /= 2 { // columns of a group
+		for first := 0; first < n2; first += per {
+			for c := first; c < first+per/2; c++ {
+				lo, hi := x[c*n1:(c+1)*n1], x[(c+per/2)*n1:][:n1]
+				r.vec.mul(&v[0], &hi[0], &z[0], n1, mu, s, m.q)
+				r.vec.sub(&hi[0], &lo[0], &v[0], n1, m.q)
+				r.vec.add(&lo[0], &lo[0], &v[0], n1, m.q)
+			}
+			z = z[n1:]
+		}
+	}
+	const rows = 64 // whose results stay in the cache
+	for c := range want {
+		to := dst[c*n1*signs : (c+1)*n1*signs]
+		for b := 0; b < n1; b += rows {
+			for g := range signs {
+				i := b*signs + g
+				for _, y := range x[(g*want+c)*n1:][b:min(b+rows, n1)] {
+					to[i] = y
+					i += signs
+				}
+			}
+		}
+	}
+}
+
+// splitters returns the factors of the levels of split from n2 columns of n1 residues to one:
+// those of level k for each of its 2^k groups.
+func (m *modulus) splitters(n1, n2 int) []uint32 {
+	at := &m.split[bits.Len(uint(n2))]
+	if z := at.Load(); z != nil {
+		return *z
+	}
+	w := m.powers(n1 * n2)
+	z := make([]uint32, 0, n1*(n2-1))
+	for groups := 1; groups < n2; groups *= 2 {
+		level := w[n1*groups:]
+		for g := range groups {
+			for b := range n1 {
+				z = append(z, level[b*groups+g])
+			}
+		}
+	}
+	at.Store(&z)
+	return z
 }
 
 // finishLevel splits every block modulo X^n2 - w_b into two modulo
