@@ -15,7 +15,7 @@ type device struct {
 	gather *gatherer
 }
 
-// newDevice returns the device of a context. Of the keys it takes those that lie there.
+// newDevice returns the device of a context, with those of the keys that belong to it.
 func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{}, reader: newReader(ctx),
 		gather: &gatherer{width: o.widthOf(ctx), latency: o.Latency, onBatch: o.OnBatch,
@@ -28,7 +28,7 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 	return d
 }
 
-// name returns the device in words.
+// name describes the device for people.
 func (d *device) name() string { return d.ctx.Ring().Backend().Device() }
 
 // marshal returns ct as Result.Room has it.
@@ -38,15 +38,15 @@ func (d *device) marshal(ct *henc.Ciphertext) ([]byte, error) {
 	return d.ctx.AppendCiphertext(room, ct)
 }
 
-// Ciphertext is a ciphertext that arrived: on one device or several, with its bytes if
-// a device can fail.
+// Ciphertext is a received ciphertext on one or more devices. It keeps its bytes if a
+// device can fail.
 type Ciphertext struct {
 	mu   sync.Mutex
 	body []byte
 	lies map[*device]*henc.Ciphertext
 }
 
-// on returns the ciphertext on d. It reads it again if it does not lie there yet.
+// on returns the ciphertext on d. It reads the bytes onto d if that has not happened yet.
 func (c *Ciphertext) on(d *device) (*henc.Ciphertext, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *Ciphertext) on(d *device) (*henc.Ciphertext, error) {
 	return ct, err
 }
 
-// liesOn reports whether the ciphertext lies on d.
+// liesOn reports whether the ciphertext is on d.
 func (c *Ciphertext) liesOn(d *device) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

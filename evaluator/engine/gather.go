@@ -12,39 +12,38 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// gatherer runs jobs on one device, those of one form together.
+// gatherer queues the jobs of one device and runs those of the same form in batches.
 //
-//   - An idle device starts at once with what is there, so that a lone window waits for
-//     nothing. What comes while it computes gathers. When it is done it takes all of that:
-//     batches grow with the load by themselves.
-//   - A second batch goes to the device while it computes the first, so that it does not
-//     idle between two, once it is as large as the first (a small one would only break up
-//     what still gathers) or its oldest job has waited for Options.Latency.
-//   - A batch has at most width.most jobs, and its values at most width.memory bytes.
-//   - Lines are served by the age of their oldest job, and within a line the oldest first.
-//   - Every job gets an answer of its own: after an error other than a failed device each
-//     half of the batch runs again, so that only the job at fault fails, and what does not
-//     fit into memory together may fit in parts.
+//   - An idle device starts at once with whatever is queued, so a lone job never waits.
+//     Jobs that arrive while it computes form the next batch: batches grow with the load.
+//   - A second batch may start while the first is computed, so that the device never idles
+//     between two. It starts when it is as large as the first (a smaller one would only split
+//     a batch that is still growing) or when its oldest job has waited for Options.Latency.
+//   - A batch has at most width.most jobs, and its values take at most width.memory bytes.
+//   - The queue whose oldest job has waited longest goes first, and its oldest jobs first.
+//   - Each job gets its own answer. After an error, unless the device failed, both halves of
+//     the batch run again: only the faulty job fails, and a batch that exhausted the memory
+//     may fit in parts.
 type gatherer struct {
 	width   width
 	latency time.Duration
 	onBatch func() // may be nil
 
 	mu      sync.Mutex
-	lines   map[[32]byte][]*ticket // by form, oldest first; none is empty
+	lines   map[[32]byte][]*ticket // queues by form, oldest job first; none is empty
 	running int                    // batches
-	newest  int                    // jobs of the batch that was started last
-	alarm   *time.Timer            // for the oldest job that waits while the device computes
+	newest  int                    // jobs in the batch that was started last
+	alarm   *time.Timer            // starts the next batch after Options.Latency
 }
 
-// width bounds what a device does at a time.
+// width bounds what a device computes at a time.
 type width struct {
-	batches int   // under way
-	most    int   // jobs of a batch
-	memory  int64 // bytes of the values of a batch; 0: as the number of jobs allows
+	batches int   // running at a time
+	most    int   // jobs in a batch
+	memory  int64 // bytes for the values of a batch; 0: no bound
 }
 
-// ticket is a job that waits for its batch.
+// ticket is a queued job.
 type ticket struct {
 	item  program.Item
 	since time.Time
@@ -53,8 +52,8 @@ type ticket struct {
 	err   error
 }
 
-// run runs one item, together with others, and returns its share of the results. share.done
-// must be called.
+// run runs one item in a batch and returns its share of the results. The caller must call
+// share.done.
 func (g *gatherer) run(it program.Item) (share, error) {
 	t := &ticket{item: it, since: time.Now(), ready: make(chan struct{})}
 	form := it.Routine.Form()
@@ -66,7 +65,7 @@ func (g *gatherer) run(it program.Item) (share, error) {
 	return t.share, t.err
 }
 
-// start starts the batches whose time has come. It needs the lock.
+// start starts every batch that is due. The caller holds the lock.
 func (g *gatherer) start() {
 	for g.running < g.width.batches {
 		form, wait := g.next()
@@ -89,8 +88,8 @@ func (g *gatherer) start() {
 	}
 }
 
-// next returns the line to start with and how long it still waits, the shortest of all; a
-// negative time if there is none.
+// next returns the queue that is due first, and the time until then; a negative time means
+// that all queues are empty.
 func (g *gatherer) next() (form [32]byte, wait time.Duration) {
 	wait = -1
 	var oldest time.Time
@@ -106,7 +105,7 @@ func (g *gatherer) next() (form [32]byte, wait time.Duration) {
 	return form, wait
 }
 
-// wake calls start again after a while.
+// wake calls start again after wait.
 func (g *gatherer) wake(wait time.Duration) {
 	if g.alarm != nil {
 		g.alarm.Reset(wait)
@@ -119,7 +118,7 @@ func (g *gatherer) wake(wait time.Duration) {
 	})
 }
 
-// fit returns how many jobs of a line make a batch.
+// fit returns how many jobs of a queue fit into one batch.
 func (g *gatherer) fit(line []*ticket) int {
 	n := min(len(line), g.width.most)
 	if g.width.memory > 0 {
@@ -128,7 +127,8 @@ func (g *gatherer) fit(line []*ticket) int {
 	return max(n, 1)
 }
 
-// serve runs a batch and gives its place free once the device is done with it.
+// serve runs a batch. Its place is free for the next one when the first job reads its
+// result, which shows that the device has finished, or at once if all jobs failed.
 func (g *gatherer) serve(batch []*ticket) {
 	place := sync.OnceFunc(func() {
 		g.mu.Lock()
@@ -142,8 +142,8 @@ func (g *gatherer) serve(batch []*ticket) {
 	}
 }
 
-// answer runs jobs together and tells each what came of it. It reports whether any has a
-// result.
+// answer runs the jobs of a batch and gives each its result or error. It reports whether
+// any job has a result.
 func (g *gatherer) answer(batch []*ticket, place func()) bool {
 	items := make([]program.Item, len(batch))
 	for i, t := range batch {
@@ -171,8 +171,8 @@ func (g *gatherer) answer(batch []*ticket, place func()) bool {
 	return err == nil
 }
 
-// sortByKey brings jobs under one key together, in the order of each key's oldest: their
-// key switches share the key.
+// sortByKey groups the jobs by key, because neighbours in a batch share the key that they
+// switch to. The key of the oldest job comes first.
 func sortByKey(batch []*ticket) {
 	order := map[*henc.Evaluator]int{}
 	for _, t := range batch {
@@ -183,18 +183,18 @@ func sortByKey(batch []*ticket) {
 	slices.SortStableFunc(batch, func(a, b *ticket) int { return order[a.item.Evaluator] - order[b.item.Evaluator] })
 }
 
-// shared are the results of a batch, freed with its last share.
+// shared holds the results of a batch until the last job is done with its share.
 type shared struct {
 	batch *program.Batch
 	place func()
 	left  atomic.Int32
 }
 
-// share is the part of one job.
+// share is what one job gets of its batch.
 type share struct {
 	all  *shared
-	at   int
-	took time.Duration // of the batch's time
+	at   int           // of the job in the batch
+	took time.Duration // the batch's time divided by its jobs
 }
 
 // results returns how many results the job has.
@@ -203,8 +203,8 @@ func (s share) results() int { return s.all.batch.Results() }
 // result returns result k of the job.
 func (s share) result(k int) *henc.Ciphertext { return s.all.batch.Result(s.at, k) }
 
-// done tells that the results are not needed any more. The first share that was read tells
-// that the device has finished the batch.
+// done releases the results of the job. The first call also frees the place of the batch:
+// a result that was read shows that the device has finished.
 func (s share) done() {
 	s.all.place()
 	if s.all.left.Add(-1) == 0 {

@@ -11,13 +11,13 @@ import (
 	"github.com/hencedge/hencedge/internal/role"
 )
 
-// lane is the devices for one parameter set. They take turns. If all of them fail, the
-// processor takes over.
+// lane holds the devices of one parameter set, which share the load. If all of them fail,
+// the processor takes over.
 type lane struct {
 	o      *Options
 	params henc.Parameters
-	// kept says that a device can fail, so that ciphertexts keep their bytes, to be read
-	// onto another one.
+	// kept is set if a device can fail. Ciphertexts then keep their bytes, so that they can
+	// be read onto another device.
 	kept bool
 
 	mu       sync.Mutex
@@ -27,7 +27,7 @@ type lane struct {
 	fallback role.Fallback[*device]
 }
 
-// maxAttempts bounds how often a job is begun again after devices failed.
+// maxAttempts bounds how often a job is tried when devices fail.
 const maxAttempts = 4
 
 // receive reads a ciphertext onto the next device.
@@ -51,8 +51,7 @@ func (l *lane) next() *device {
 	return l.devices[l.turn%len(l.devices)]
 }
 
-// nearest returns the device that holds most of the inputs. Equally near devices take
-// turns.
+// nearest returns the device that holds most of the inputs. Among equals it takes turns.
 func (l *lane) nearest(inputs map[program.Input]*Ciphertext) *device {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +71,7 @@ func (l *lane) nearest(inputs map[program.Input]*Ciphertext) *device {
 	return best
 }
 
-// attempt runs f on d, and again on whatever replaces it while devices fail.
+// attempt runs f on d. If the device fails, it tries again on the replacement.
 func (l *lane) attempt(d *device, f func(d *device) error) error {
 	if !l.kept {
 		return f(d)
@@ -80,9 +79,9 @@ func (l *lane) attempt(d *device, f func(d *device) error) error {
 	return role.Attempt(maxAttempts, d, f, l.replace)
 }
 
-// replace returns where to go on after d failed with cause. Exhausted memory moves this
-// one job to the processor. A device that failed is taken out of use, as
-// backend_fallback says.
+// replace returns the device that continues after d failed with cause. If only the memory
+// of d was exhausted, this one job moves to the processor. A failed device is taken out of
+// use as backend_fallback says.
 func (l *lane) replace(d *device, cause error) (*device, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +115,7 @@ func (l *lane) replace(d *device, cause error) (*device, error) {
 	return l.fallback.Replace(d.name(), cause, to)
 }
 
-// processor returns the lane's device on the processor. It needs the lock.
+// processor returns the processor as a device of the lane. The caller holds the lock.
 func (l *lane) processor() (*device, error) {
 	if l.spare != nil {
 		return l.spare, nil
@@ -129,7 +128,7 @@ func (l *lane) processor() (*device, error) {
 	return l.spare, err
 }
 
-// reopen opens a device that failed anew.
+// reopen opens a failed device again.
 func (l *lane) reopen(failed *device) (*device, error) {
 	ctx, err := l.o.Reopen(failed.ctx)
 	if err != nil {
@@ -138,7 +137,7 @@ func (l *lane) reopen(failed *device) (*device, error) {
 	return l.load(ctx)
 }
 
-// load returns a device with the keys on it.
+// load returns the device of a context, with the keys on it.
 func (l *lane) load(ctx *henc.Context) (*device, error) {
 	keys, err := l.o.ReadKeys(ctx)
 	if err != nil {

@@ -7,29 +7,30 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// reader reads ciphertexts onto a device. Where that is one call for many, it reads those
-// that come while it is busy together: the more come, the fewer calls each of them costs, and
-// one that comes alone waits for none.
+// reader reads ciphertexts onto a device. If the device can read many in one call, those
+// that arrive during a call are read together by the next: the cost of a call is shared
+// under load, and a lone ciphertext does not wait.
 type reader struct {
 	one  func(body []byte) (*henc.Ciphertext, error)
 	many func(bodies [][]byte) ([]*henc.Ciphertext, []error) // nil: one by one
 
-	calls   chan struct{} // under way
+	calls   chan struct{} // holds a value for each running call
 	mu      sync.Mutex
 	waiting []*unread // in the order of arrival
 }
 
-// mostTogether is how many ciphertexts one call reads at most.
+// mostTogether bounds the ciphertexts of one call.
 const mostTogether = 64
 
-// callsAtOnce is how many calls read: one copies while another waits for the device.
+// callsAtOnce is the number of concurrent calls: one copies while the other waits for the
+// device.
 const callsAtOnce = 2
 
-// unread is a ciphertext that waits for a call, or is being read.
+// unread is a ciphertext that is queued or being read.
 type unread struct {
 	body  []byte
 	taken bool          // by a call; under the reader's lock
-	done  chan struct{} // closed when ct or err is there
+	done  chan struct{} // closed when ct or err is set
 	ct    *henc.Ciphertext
 	err   error
 }
@@ -69,7 +70,7 @@ func (r *reader) read(body []byte) (*henc.Ciphertext, error) {
 	}
 }
 
-// readSome reads the ciphertexts that have waited longest.
+// readSome reads the oldest ciphertexts of the queue in one call.
 func (r *reader) readSome() {
 	r.mu.Lock()
 	n := min(len(r.waiting), mostTogether)
