@@ -153,7 +153,13 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	w, bound := p.finish(v)
+	var w int
+	var bound float64
+	if s.prog.Packed {
+		w, v.a, bound = p.finishPacked(v)
+	} else {
+		w, bound = p.finish(v)
+	}
 	if p.err != nil {
 		return nil, p.err
 	}

@@ -196,7 +196,7 @@ func (s *Set) For(circuits ...*Circuit) *Set {
 	to, back := map[Input]Input{}, map[Input]Input{}
 	for n, c := range circuits {
 		old := s.circuits[n]
-		if c.prog.Expr != old.prog.Expr || c.out != old.out || c.lo != old.lo || c.hi != old.hi ||
+		if c.prog.Expr != old.prog.Expr || c.Packed() != old.Packed() || c.out != old.out || c.lo != old.lo || c.hi != old.hi ||
 			c.Form() != old.Form() {
 			return nil
 		}
@@ -249,7 +249,11 @@ func (e *evaluator) set(roots []*node, circuits []*Circuit) (steps []step, resul
 			if e.packs.moved == nil {
 				continue
 			}
-			w, ok := e.as(v, circuits[i])
+			as := e.as
+			if circuits[i].Packed() {
+				as = e.asPacked
+			}
+			w, ok := as(v, circuits[i])
 			if !ok {
 				return nil, nil, false
 			}

@@ -20,6 +20,9 @@ type Source struct {
 	// Present says for windows that are not full how many samples they hold
 	// (windows that end by time). Inputs that it does not name are full.
 	Present map[Input]int
+	// Packed: the result is a single value for a pack. It changes how the program is
+	// planned and read, not what it computes or its hash.
+	Packed bool
 }
 
 // Var is what a variable stands for: the windows of one channel.

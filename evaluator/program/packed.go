@@ -1,0 +1,260 @@
+package program
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Packed results: single values of many runs and programs in the slots of one ciphertext
+// at level 0.
+//
+//   - A program that is compiled with Source.Packed ends with a multiplication by 1 in the
+//     slot of its value and 0 elsewhere, so that nothing else is left in its ciphertext.
+//   - The same multiplication brings the value to magnitude 1 at the scale PackScale, the
+//     same for all programs of the parameters. So all slots of a pack are read alike, and
+//     the noise of packing lies far below what programs promise.
+//   - Filling a pack adds the results one by one. It rotates what is there by one slot
+//     where the slot of the next value is taken.
+//
+// The promised error of a packed program holds in every pack of at most MaxPack values and
+// as many rotations, whatever the other programs are: it counts the noise of all results,
+// of all rotations, and what the masks leave of the other results' slots.
+
+// MaxPack is the largest number of values in a pack, and of rotations that fill one.
+const MaxPack = 256
+
+// PackRotation is the rotation that filling a pack needs a key for.
+const PackRotation = 1
+
+// packBits is how many bits of the lowest level a pack leaves free.
+const packBits = 4
+
+// leastMask is the least scale of a mask. Its rounding leaves about sqrt(N/24)/leastMask of
+// what a masked slot held.
+const leastMask = 0x1p40
+
+// PackScale returns the scale of packs under p.
+func PackScale(p henc.Parameters) float64 { return math.Exp2(math.Floor(p.LogQ(0) - packBits)) }
+
+// PackMagnitude bounds the coefficients of a decrypted pack under p; see
+// Circuit.Magnitude.
+func PackMagnitude(p henc.Parameters) float64 { return 4 * PackScale(p) }
+
+// Packed reports whether the circuit makes its result for a pack.
+func (c *Circuit) Packed() bool { return c.prog.Packed }
+
+// Rotations returns the rotations whose Galois keys the program needs, also to fill a pack.
+func (c *Circuit) Rotations() []int {
+	ks := c.routine.Rotations()
+	if c.Packed() && (len(ks) == 0 || ks[0] != PackRotation) {
+		ks = append([]int{PackRotation}, ks...)
+	}
+	return ks
+}
+
+// mask ends a program for a pack: it multiplies by factor in slot pos and by 0 elsewhere,
+// and brings the result to PackScale at level 0. ok is false where the mask would be too
+// coarse, or too large for the level.
+func (p *planner) mask(w, pos int, factor float64) (out int, ok bool) {
+	s := p.get(w)
+	if p.err != nil || s.level < 1 {
+		return 0, false
+	}
+	last := PackScale(p.ch.params)
+	target := last * p.ch.factor[s.level] // before the rescaling
+	scale := math.Abs(factor) * target / s.scale
+	mag := s.mag * math.Abs(factor)
+	if !(scale >= leastMask) || mag > 1 || !p.ch.fits(s.level, 1, 0, target) ||
+		!p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale) {
+		return 0, false
+	}
+	value := math.Copysign(1, factor)
+	n := step{op: stepMulPlain, a: w, level: s.level, scale: s.scale * scale, mag: s.mag, depth: s.depth + 1,
+		plain: &plain{fmt.Sprintf("mask %d %+g", pos, value), []float64{value}, pos, scale}}
+	enc := deviation{own: spread{sd: p.ch.noise.Encode(scale)}, fixed: p.ch.rounding}
+	n.dev = s.dev.plus(enc.times(s.mag + s.dev.limit()))
+	w = p.add(n)
+	w = p.scaleBy(w, 1, target, math.Abs(factor), 0)
+	return p.drop(p.rescaleTo(w, last), 0), p.err == nil
+}
+
+// inPack returns the error of the value of a masked result once it stands in a pack.
+func (p *planner) inPack(w int) deviation {
+	s := p.get(w)
+	noise := func(sd float64) deviation { return deviation{own: rotations(sd, MaxPack, MaxPack)} }
+	// The masks of equal programs are equal, so that what they leave adds up.
+	left := deviation{own: spread{sd: p.ch.noise.Encode(leastMask)}, fixed: p.ch.rounding}.times(2 * MaxPack)
+	return s.dev.plus(noise(p.ch.noise.Rescale(s.scale))).plus(noise(p.ch.noise.KeySwitch(0, s.scale))).plus(left)
+}
+
+// packedBound bounds the error of a value that is a times a masked result, plus b.
+func (p *planner) packedBound(w int, a, b, failure float64) float64 {
+	err := p.inPack(w).limitAt(failure)
+	return math.Abs(a)*(err+p.ch.rounding+0x1p-48) + 0x1p-50*math.Abs(b)
+}
+
+// finishPacked is finish for a pack. a is the factor of the value in the result's slot.
+func (p *planner) finishPacked(v val) (w int, a, bound float64) {
+	if v.sh.window() {
+		p.fail(ErrType, "leave it out of the pack, or reduce it to one value",
+			"%s gives %d values, and only single values are packed", p.text(), v.sh.n)
+		return 0, 0, 0
+	}
+	if !p.switches("packing results") {
+		return 0, 0, 0
+	}
+	bound = math.Inf(1)
+	for x := v.w; p.err == nil; x = p.rescale(x) {
+		s := p.get(x)
+		unit := math.Exp2(math.Ceil(math.Log2(s.mag + s.dev.limit())))
+		for level := 1; level <= s.level; level++ {
+			if !p.ch.fits(level, s.mag, s.dev.limit(), s.scale) {
+				continue
+			}
+			m, ok := p.mask(p.drop(x, level), v.pos, 1/unit)
+			if !ok {
+				continue
+			}
+			if b := p.packedBound(m, v.a*unit, v.b.value(), failure); b < bound/1.25 {
+				w, a, bound = m, v.a*unit, b
+			}
+			break
+		}
+		if !p.canRescale(x, 0) {
+			break
+		}
+	}
+	if p.err == nil && math.IsInf(bound, 1) {
+		p.fail(ErrDepth, "leave it out of the pack",
+			"%s cannot be packed: no level is left for the last multiplication, or it has too few bits", p.text())
+	}
+	return w, a, bound
+}
+
+// asPacked is as for a program that is compiled for a pack.
+func (e *evaluator) asPacked(v val, c *Circuit) (w int, ok bool) {
+	factor := v.a / c.out.A
+	if factor == 0 || !finite(factor) {
+		return 0, false
+	}
+	least := math.Inf(1)
+	for x := v.w; e.err == nil; x = e.rescale(x) {
+		s := e.get(x)
+		for level := 1; level <= s.level; level++ {
+			if !e.ch.fits(level, s.mag, s.dev.limit(), s.scale) {
+				continue
+			}
+			m, masked := e.mask(e.drop(x, level), v.pos, factor)
+			if masked {
+				m = e.rotate(m, v.pos-c.out.Slot)
+			}
+			if !masked || e.err != nil {
+				continue
+			}
+			b := e.packedBound(m, c.out.A, c.out.B, failureTogether) + math.Abs(v.b.value()-c.out.B) +
+				0x1p-46*max(math.Abs(c.lo), math.Abs(c.hi))
+			if b < least {
+				w, least = m, b
+			}
+			break
+		}
+		if !e.canRescale(x, 0) {
+			break
+		}
+	}
+	e.err = nil // this way only
+	alone := c.out.Bound
+	if c.out.Sqrt {
+		alone = c.out.Root
+	}
+	return w, least <= alone
+}
+
+// Places assigns the slots of a pack, in the order in which results come. The zero value is
+// an empty pack.
+type Places struct {
+	slots     []int // of the values, before any further rotation
+	rotations int
+}
+
+// Add gives a place to the result of a packed circuit, whose value stands in slot. It
+// returns the rotations of what is there before the result is added. ok is false if the
+// pack is full: that result begins another one.
+func (p *Places) Add(slot, ringSlots int) (rotate int, ok bool) {
+	if len(p.slots) >= MaxPack {
+		return 0, false
+	}
+	taken := make(map[int]bool, len(p.slots))
+	for _, s := range p.slots {
+		taken[s] = true
+	}
+	for taken[(slot+rotate*PackRotation)%ringSlots] {
+		if rotate++; p.rotations+rotate >= MaxPack {
+			return 0, false
+		}
+	}
+	for i := range p.slots {
+		p.slots[i] = (p.slots[i] + (ringSlots-rotate)*PackRotation) % ringSlots
+	}
+	p.slots = append(p.slots, slot)
+	p.rotations += rotate
+	return rotate, true
+}
+
+// Slots returns the slots of the values, in the order in which they came.
+func (p *Places) Slots() []int { return append([]int(nil), p.slots...) }
+
+// Pack adds results of packed circuits under one key into one ciphertext, whose memory is
+// the caller's. slots are those of their outputs. at are the slots of the values in the
+// pack. It fails with ErrParams for results that are not for one pack, or with
+// henc.ErrNoKey.
+func Pack(ev *henc.Evaluator, results []*henc.Ciphertext, slots []int) (ct *henc.Ciphertext, at []int, err error) {
+	params := ev.Context().Parameters()
+	if len(results) == 0 || len(results) != len(slots) {
+		return nil, nil, fmt.Errorf("%w: a pack of %d results with %d slots", ErrParams, len(results), len(slots))
+	}
+	free := func(ct *henc.Ciphertext) {
+		if ct != nil && ct != results[0] {
+			ev.Context().Ring().Free(ct.Value)
+		}
+	}
+	var places Places
+	for i, r := range results {
+		if r.Level != 0 || !near(r.Scale, PackScale(params)) || slots[i] < 0 || slots[i] >= params.Slots() {
+			free(ct)
+			return nil, nil, fmt.Errorf("%w: result %d at level %d, scale %g and slot %d is not for a pack", ErrParams,
+				i, r.Level, r.Scale, slots[i])
+		}
+		rotate, ok := places.Add(slots[i], params.Slots())
+		if !ok {
+			free(ct)
+			return nil, nil, fmt.Errorf("%w: %d results do not fit a pack", ErrParams, len(results))
+		}
+		if i == 0 {
+			ct = r
+			continue
+		}
+		for range rotate {
+			next, err := ev.Rotate(ct, PackRotation)
+			free(ct)
+			if err != nil {
+				return nil, nil, fmt.Errorf("pack: %w", err)
+			}
+			ct = next
+		}
+		next, err := ev.Add(ct, r)
+		free(ct)
+		if err != nil {
+			return nil, nil, fmt.Errorf("pack: %w", err)
+		}
+		ct = next
+	}
+	if ct == results[0] {
+		if ct, err = ev.DropLevel(ct, 0); err != nil {
+			return nil, nil, fmt.Errorf("pack: %w", err)
+		}
+	}
+	return ct, places.Slots(), nil
+}
