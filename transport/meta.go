@@ -39,6 +39,7 @@ const DefaultMaxObject = 32 << 20
 //	Post        nil                how to read it      nil
 //	Present     empty              samples by input    empty
 //	Fleet       nil                of several devices  nil
+//	Packed      0                  of a pack           0
 type Meta struct {
 	Kind    Kind
 	Device  string // CheckName
@@ -69,6 +70,8 @@ type Meta struct {
 	// Fleet is there if a result was computed across the devices of a class. Inputs are then
 	// there only up to MaxInputs windows, in ascending order.
 	Fleet *Fleet
+	// Packed is how many results a pack carries; see Results. 0: it is none.
+	Packed uint32
 }
 
 // Post tells the key holder how to read a decrypted result:
@@ -137,6 +140,8 @@ func (m *Meta) Validate() error {
 	case m.Fleet != nil && (m.Kind != KindResult || m.Subject != "" || len(m.Present) > 0):
 		return fmt.Errorf("%w: header: only a result that is about no single device and names no samples by input is "+
 			"about several devices", ErrMalformed)
+	case m.Packed > 0 && !m.isPack():
+		return fmt.Errorf("%w: header: a %v of program %q packs %d results", ErrMalformed, m.Kind, m.Program, m.Packed)
 	case m.Post != nil && m.Kind != KindResult:
 		return fmt.Errorf("%w: header: only a result has a post-processing step", ErrMalformed)
 	case m.Fleet != nil:
@@ -148,6 +153,12 @@ func (m *Meta) Validate() error {
 		return m.Post.validate()
 	}
 	return nil
+}
+
+// isPack reports whether the fields of a header with Packed are those of a pack.
+func (m *Meta) isPack() bool {
+	return m.Kind == KindResult && m.Program == PackProgram && m.Packed <= MaxPacked && m.Layout == [32]byte{} &&
+		m.Stream == "" && m.Subject == "" && m.Samples == 0 && len(m.Inputs) == 0 && m.Post == nil && m.Fleet == nil
 }
 
 func (p *Post) validate() error {

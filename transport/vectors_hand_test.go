@@ -111,6 +111,9 @@ func handHeader(m *Meta) []byte {
 		put(20, bytes.Join([][]byte{{0xa4, 0}, cborInt(int64(f.Devices)), {1}, cborInt(int64(f.Windows)), {2},
 			cborInt(int64(f.Samples)), {3}, cborBytes(f.Digest[:])}, nil))
 	}
+	if m.Packed > 0 {
+		put(21, cborInt(int64(m.Packed)))
+	}
 	return append(cborHead(5, uint64(n)), out...)
 }
 

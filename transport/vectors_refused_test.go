@@ -25,7 +25,7 @@ func badVectors(t *testing.T, v messageVectors, key *SigningKey, reading Meta) [
 	h.envelopes(good)
 	h.headers(&reading)
 	h.chunks(unhex(t, v.Chunks[1].Chunks[1]))
-	h.bodies(v)
+	h.bodies(t, v)
 	return h.list
 }
 
@@ -333,7 +333,7 @@ func (h *hostile) chunks(good []byte) {
 	}
 }
 
-func (h *hostile) bodies(v messageVectors) {
+func (h *hostile) bodies(t *testing.T, v messageVectors) {
 	item := func(outcome int64, reason string, total int64, have []byte) []byte {
 		return bytes.Join([][]byte{{0x86}, cborBytes(ramp(32)), cborInt(outcome), cborText(reason), cborInt(total),
 			cborBytes(have), cborText("")}, nil)
@@ -403,4 +403,16 @@ func (h *hostile) bodies(v messageVectors) {
 	} {
 		h.add(b.what, b.name, b.b, b.reason)
 	}
+	h.packs(unhex(t, v.Sealed[len(v.Sealed)-1].Body))
+}
+
+// packs refuses bodies for the header of the last sealed object, a pack.
+func (h *hostile) packs(good []byte) {
+	h.add("pack", "cut", good[:len(good)-1], "truncated")
+	h.add("pack", "trailing byte", append(bytes.Clone(good), 0), "malformed")
+	h.add("pack", "no array", good[1:], "malformed")
+	h.add("pack", "one slot twice", bytes.Replace(good, []byte{0x89, 0, 3}, []byte{0x89, 0, 4}, 1), "malformed")
+	h.add("pack", "one number twice", bytes.Replace(good, []byte{0x89, 0, 3, 0x60, 2}, []byte{0x89, 0, 3, 0x60, 1}, 1),
+		"malformed")
+	h.add("pack", "unknown form", bytes.Replace(good, []byte{0x89, 1}, []byte{0x89, 2}, 1), "malformed")
 }

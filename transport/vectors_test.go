@@ -63,6 +63,7 @@ type vectorMeta struct {
 	Present   []uint32     `json:"present,omitempty"`
 	Subject   string       `json:"subject,omitempty"`
 	Fleet     *vectorFleet `json:"fleet,omitempty"`
+	Packed    uint32       `json:"packed,omitempty"`
 }
 
 // vectorFleet is Fleet with its digest in hexadecimal.
@@ -77,7 +78,7 @@ func toVector(m Meta) vectorMeta {
 	v := vectorMeta{m.Kind, m.Device, m.Stream, m.Program, hex.EncodeToString(m.KeyID[:]), m.KeyEpoch, m.BootEpoch,
 		m.Sequence,
 		hex.EncodeToString(m.Params[:]), hex.EncodeToString(m.Layout[:]), m.Level, m.Scale, m.Start, m.End, m.Samples,
-		nil, m.Post, m.Present, m.Subject, nil}
+		nil, m.Post, m.Present, m.Subject, nil, m.Packed}
 	if f := m.Fleet; f != nil {
 		v.Fleet = &vectorFleet{f.Devices, f.Windows, f.Samples, hex.EncodeToString(f.Digest[:])}
 	}
@@ -92,7 +93,7 @@ func (v vectorMeta) meta(t *testing.T) Meta {
 	m := Meta{v.Kind, v.Device, v.Stream, v.Program, v.Subject, [16]byte(unhex(t, v.KeyID)), v.KeyEpoch, v.BootEpoch,
 		v.Sequence,
 		[32]byte(unhex(t, v.Params)), [32]byte(unhex(t, v.Layout)), v.Level, v.Scale, v.Start, v.End, v.Samples, nil,
-		v.Post, v.Present, nil}
+		v.Post, v.Present, nil, v.Packed}
 	if f := v.Fleet; f != nil {
 		m.Fleet = &Fleet{f.Devices, f.Windows, f.Samples, [32]byte(unhex(t, f.Digest))}
 	}
@@ -112,7 +113,7 @@ type vectorChunks struct {
 
 type vectorBad struct {
 	Name   string `json:"name"`
-	What   string `json:"what"` // sealed, chunk, or the body of a status, receipt or ask
+	What   string `json:"what"` // sealed, chunk, or the body of a status, receipt, ask or pack
 	Bytes  string `json:"bytes"`
 	Reason string `json:"reason"`
 }
@@ -139,7 +140,8 @@ func makeVectors(t *testing.T) messageVectors {
 	v := messageVectors{
 		Comment: "Test vectors of docs/wire-format.md. All byte strings are hexadecimal. The one key signs for " +
 			"devices board-7 and cloud-1 and as evaluator. A refused thing is a whole sealed object, a chunk, " +
-			"or the body of a status, receipt or ask; reason is a label of the document.",
+			"or the body of a status, receipt, ask or pack (under the header of the last sealed object); " +
+			"reason is a label of the document.",
 		Key: vectorKey{hex.EncodeToString(seed), hex.EncodeToString(key.Public()), key.PublicText(),
 			hex.EncodeToString(key.kid[:])},
 	}
@@ -214,7 +216,7 @@ func vectorObjects() []vectorObject {
 		{"receipt", receiptMeta, must(MarshalReceipt(receipt)), -19, contentOf(receipt)},
 		{"ask", of(at, KindAsk), must(MarshalAsk(ask)), -19, contentOf(ask)},
 	}
-	return append(list, vectorResults()...)
+	return append(append(list, vectorResults()...), vectorPack())
 }
 
 // vectorResults returns results of the forms that not every result has.
@@ -240,6 +242,30 @@ func vectorResults() []vectorObject {
 		{"result-fleet", fleet, ramp(40), -19, nil},
 		{"result-fleet-digest", large, ramp(40), -19, nil},
 	}
+}
+
+// vectorPack returns a pack of three results: of two programs, one of them for a class, and
+// of a window that is not full.
+func vectorPack() vectorObject {
+	whole := vectorResult()
+	whole.Post = &Post{A: 0.00390625, B: -3.1, Sqrt: true, Slot: 4, Count: 1, Bound: 0.001}
+	short, ofClass := whole, whole
+	short.Sequence, short.Present, short.Samples = 2, []uint32{256, 100}, 100
+	short.Post = &Post{A: 0.00390625, B: -3.1, Sqrt: true, Slot: 3, Count: 1, Bound: 0.001}
+	short.Start, short.End = whole.Start+5_000_000_000, whole.End+5_000_000_000
+	ofClass.Program, ofClass.Subject, ofClass.Inputs = "mean", "board-7", whole.Inputs[:1]
+	ofClass.Layout[0], ofClass.Post = 0xdd, &Post{A: 2, B: 1, Slot: 260, Count: 1, Bound: 0.5}
+	all := []Meta{whole, short, ofClass}
+	var content []vectorMeta
+	for _, m := range all {
+		content = append(content, toVector(m))
+	}
+	header, body, err := MarshalPack(all, ramp(40))
+	if err != nil {
+		panic(err)
+	}
+	header.Sequence = 7
+	return vectorObject{"result-packed", header, body, -19, content}
 }
 
 func vectorReading() Meta {
@@ -334,6 +360,9 @@ func TestVectorsOpen(t *testing.T) {
 			t.Errorf("%s: %v", s.Name, err)
 			continue
 		}
+		if results, _, err := obj.Meta.Results(obj.Body); err != nil || len(results) != max(int(obj.Meta.Packed), 1) {
+			t.Errorf("%s: %d results, %v", s.Name, len(results), err)
+		}
 		if !reflect.DeepEqual(obj.Meta, s.Meta.meta(t)) || hex.EncodeToString(obj.Body) != s.Body ||
 			hex.EncodeToString(obj.ID[:]) != s.ID {
 			t.Errorf("%s: opened to something else", s.Name)
@@ -362,6 +391,9 @@ func TestVectorsOpen(t *testing.T) {
 			_, err = UnmarshalReceipt(raw)
 		case "ask":
 			_, err = UnmarshalAsk(raw)
+		case "pack":
+			pack := v.Sealed[len(v.Sealed)-1].Meta.meta(t)
+			_, _, err = pack.Results(raw)
 		default:
 			t.Fatalf("what is %q?", b.What)
 		}

@@ -185,7 +185,12 @@ class Messages(unittest.TestCase):
                 self.assertEqual((s.signed().hex(), s.algorithm), (v["sig_structure"], v["algorithm"]))
                 self.assertEqual(ed25519.sign(unhex(self.file["key"]["seed"]), s.signed()), s.signature)
                 self.compare(s.header, v["header"])
-                if "content" in v:
+                if s.header.packed:
+                    results, ciphertext = wire.pack(s.header, s.body)
+                    self.assertEqual((len(results), ciphertext), (len(v["content"]), s.body[-len(ciphertext):]))
+                    for got, want in zip(results, v["content"]):
+                        self.compare(got, want)
+                elif "content" in v:
                     self.assertEqual(bodies[v["name"]](s.body), v["content"])
 
     def compare(self, h, want):
@@ -205,6 +210,8 @@ class Messages(unittest.TestCase):
         if h.fleet:
             n = h.fleet
             got["fleet"] = {"devices": n.devices, "windows": n.windows, "samples": n.samples, "digest": n.digest.hex()}
+        if h.packed:
+            got["packed"] = h.packed
         if h.post:
             p = h.post
             got["post"] = {"A": p.a, "B": p.b, "Sqrt": p.root, "Slot": p.slot, "Count": p.count, "Bound": p.bound}
@@ -222,7 +229,8 @@ class Messages(unittest.TestCase):
 
     def test_refused(self):
         readers = {"sealed": lambda raw: wire.Sealed(raw).open(self.trusted), "chunk": wire.Chunk,
-                   "status": wire.status, "receipt": wire.receipt, "ask": wire.ask}
+                   "status": wire.status, "receipt": wire.receipt, "ask": wire.ask, "pack": lambda raw: wire.pack(pack.header, raw)}
+        pack = wire.Sealed(unhex(self.file["sealed"][-1]["sealed"])).open(self.trusted)
         for v in self.file["refused"]:
             with self.subTest(v["name"], what=v["what"]):
                 with self.assertRaises(Refused) as caught:

@@ -106,8 +106,8 @@ class Header:
             11: lambda: r.unsigned(63), 12: r.float, 13: r.integer, 14: r.integer, 15: lambda: r.unsigned(131072),
             16: lambda: [r.bytes(32) for _ in range(r.expect(cbor.ARRAY, "inputs"))], 17: lambda: Post(r),
             18: lambda: [r.unsigned(131072) for _ in range(r.expect(cbor.ARRAY, "present"))],
-            19: r.text, 20: lambda: Fleet(r),
-        }, optional=(3, 4, 16, 17, 18, 19, 20))
+            19: r.text, 20: lambda: Fleet(r), 21: lambda: r.unsigned(256),
+        }, optional=(3, 4, 16, 17, 18, 19, 20, 21))
         if r.at - start > MAX_HEADER:
             raise Refused("too_large", f"a header of {r.at - start} bytes")
         self.kind, self.device, self.stream, self.program = f[1], f[2], f.get(3), f.get(4)
@@ -115,7 +115,7 @@ class Header:
         self.params, self.layout, self.level, self.scale = f[9], f[10], f[11], f[12]
         self.start, self.end, self.samples = f[13], f[14], f[15]
         self.inputs, self.post, self.present = f.get(16), f.get(17), f.get(18)
-        self.subject, self.fleet = f.get(19), f.get(20)
+        self.subject, self.fleet, self.packed = f.get(19), f.get(20), f.get(21)
         self.check()
 
     @staticmethod
@@ -156,6 +156,9 @@ class Header:
             if kind != RESULT or self.subject is not None or self.present is not None:
                 malformed("several devices in what is no result of several")
             self.fleet.check(self.inputs or [])
+        if self.packed is not None and (kind != RESULT or self.program != "packed" or not self.packed or self.stream or self.subject
+                                        or self.inputs or self.post or self.fleet or self.samples or any(self.layout)):
+            malformed("the header of a pack")
 
     def topic(self, prefix):
         return {READING: f"{prefix}/up/{self.device}/{self.stream}", RESULT: f"{prefix}/res/{self.program}",
@@ -182,13 +185,71 @@ class Fleet:
 class Post:
     def __init__(self, r):
         f = r.fields({0: r.float, 1: r.float, 2: r.boolean, 3: lambda: r.unsigned(65536), 4: lambda: r.unsigned(65536), 5: r.float})
-        self.a, self.b, self.root, self.slot, self.count, self.bound = (f[i] for i in range(6))
+        self.set(*(f[i] for i in range(6)))
+
+    @classmethod
+    def of(cls, *fields):
+        post = cls.__new__(cls)
+        post.set(*fields)
+        return post
+
+    def set(self, *fields):
+        self.a, self.b, self.root, self.slot, self.count, self.bound = fields
         if self.a == 0 or self.count < 1 or self.slot + self.count > 65536 or self.bound < 0:
             malformed("post-processing")
 
     def values(self, slots):
         out = [self.a * z.real + self.b for z in slots[self.slot:self.slot + self.count]]
         return [max(v, 0) ** 0.5 for v in out] if self.root else out
+
+
+class Packed:
+    """One result of a pack: the header that it would have alone."""
+
+    def __init__(self, pack, form, r):
+        self.kind, self.device, self.stream, self.fleet, self.packed = RESULT, pack.device, None, None, None
+        self.key_set, self.key_epoch, self.boot_epoch = pack.key_set, pack.key_epoch, pack.boot_epoch
+        self.params, self.level, self.scale = pack.params, pack.level, pack.scale
+        slot, self.subject, self.sequence = r.unsigned(65535), r.text() or None, r.unsigned()
+        self.start = pack.start + r.unsigned()
+        self.end = self.start + r.unsigned()
+        self.samples, inputs = r.unsigned(131072), r.bytes()
+        self.inputs = [inputs[i:i + 32] for i in range(0, len(inputs), 32)]
+        self.present = [r.unsigned(131072) for _ in range(r.expect(cbor.ARRAY, "present"))] or None
+        self.program, self.layout, a, b, root, bound = form
+        self.post = Post.of(a, b, root, slot, 1, bound)
+        if len(inputs) % 32 or not inputs or self.end >= 2 ** 63:
+            malformed("inputs or times of a packed result")
+        for what in (self.program, self.subject):
+            if what is not None:
+                name(what, "name")
+
+
+def pack(header, body):
+    """The results of a pack, and its ciphertext."""
+    r = cbor.Reader(body)
+    r.array(2)
+    l, ciphertext = cbor.Reader(r.bytes()), r.bytes()
+    r.end()
+    l.array(2)
+    forms = []
+    for _ in range(l.expect(cbor.ARRAY, "forms")):
+        l.array(6)
+        forms.append((l.text(), l.bytes(32), l.float(), l.float(), l.boolean(), l.float()))
+    results, order = [], []
+    for _ in range(l.expect(cbor.ARRAY, "results")):
+        l.array(9)
+        form = l.unsigned(len(forms) - 1)
+        order.append(form)
+        results.append(Packed(header, forms[form], l))
+    l.end()
+    if len(results) != header.packed or list(dict.fromkeys(order)) != list(range(len(forms))) or len(set(forms)) != len(forms):
+        malformed("the lists of a pack")
+    if len({p.post.slot for p in results}) < len(results) or len({(p.program, p.sequence) for p in results}) < len(results):
+        malformed("a slot or a number that occurs twice")
+    if (header.start, header.end) != (min(p.start for p in results), max(p.end for p in results)):
+        malformed("the times of a pack")
+    return results, ciphertext
 
 
 class Chunk:
