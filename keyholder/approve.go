@@ -85,7 +85,7 @@ type Approval struct {
 // NewApproval compiles a published program and returns its approval and its circuit.
 func NewApproval(evaluator string, p program.Published, now time.Time) (Approval, *program.Circuit, error) {
 	a := Approval{Evaluator: evaluator, At: now.UTC().Truncate(time.Second), Program: p}
-	c, err := a.compile(nil)
+	c, err := a.compile(nil, false)
 	if err != nil {
 		return a, nil, err
 	}
@@ -99,8 +99,8 @@ const hashPrefix = "sha256:"
 func hashText(h [32]byte) string { return hashPrefix + hex.EncodeToString(h[:]) }
 
 // compile compiles the program for windows with the given numbers of samples; nil means
-// full windows.
-func (a *Approval) compile(present map[program.Input]int) (*program.Circuit, error) {
+// full windows. With packed it is compiled for a pack.
+func (a *Approval) compile(present map[program.Input]int, packed bool) (*program.Circuit, error) {
 	for _, name := range []string{a.Evaluator, a.Program.Name} {
 		if err := transport.CheckName(name); err != nil {
 			return nil, fmt.Errorf("approve: %w", err)
@@ -110,7 +110,7 @@ func (a *Approval) compile(present map[program.Input]int) (*program.Circuit, err
 	if err != nil {
 		return nil, fmt.Errorf("approve: %w", err)
 	}
-	src.Present = present
+	src.Present, src.Packed = present, packed
 	c, err := program.Compile(src, params)
 	if err != nil {
 		return nil, fmt.Errorf("approve program %s: %w", a.Program.Name, err)
@@ -141,6 +141,9 @@ type approved struct {
 	hash     [32]byte
 	full     *program.Circuit
 	variants program.Variants // for partial windows
+	// packed is for packs, and packedVariants for partial windows there. nil: not needed yet.
+	packed         *program.Circuit
+	packedVariants program.Variants
 }
 
 // follow reads the file again if it changed. The caller holds mu.
@@ -164,7 +167,7 @@ func (l *approvals) follow(s *Set) error {
 	}
 	now := make([]*approved, 0, len(list))
 	for _, a := range list {
-		c, err := a.compile(nil)
+		c, err := a.compile(nil, false)
 		if err != nil {
 			return fmt.Errorf("%s: %w; remove it with: hencedge results approve --revoke", approvalsFile, err)
 		}
@@ -188,7 +191,8 @@ func (l *approvals) topic(s *Set, prefix, evaluator, topic string) bool {
 	}
 	return slices.ContainsFunc(l.list, func(a *approved) bool {
 		return a.Evaluator == evaluator && (topic == a.Program.Topic ||
-			topic == transport.ResultTopic(prefix, a.Program.Name))
+			topic == transport.ResultTopic(prefix, a.Program.Name) ||
+			topic == transport.ResultTopic(prefix, transport.PackProgram))
 	})
 }
 
@@ -199,9 +203,10 @@ type expected struct {
 	magnitude float64 // bound of the coefficients
 }
 
-// expect returns what the approved program implies for a result with header m. It fails
-// with ErrNotApproved or ErrWrongProgram. It looks at the header alone.
-func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
+// expect returns what the approved program implies for a result with header m, which came in
+// a pack or alone. It fails with ErrNotApproved or ErrWrongProgram. It looks at the header
+// alone.
+func (l *approvals) expect(s *Set, m *transport.Meta, packed bool) (*expected, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.follow(s); err != nil {
@@ -215,7 +220,7 @@ func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
 			hashText(m.Layout))
 	}
 	a := l.list[i]
-	c, err := a.circuit(m)
+	c, err := a.circuit(m, packed)
 	if (m.Subject != "") != (a.Program.Class != "") {
 		err = fmt.Errorf("it is of the device %q, and the program is for the class %q", m.Subject, a.Program.Class)
 	}
@@ -227,27 +232,44 @@ func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
 			"approve",
 			ErrWrongProgram, m.Program, m.Device, err)
 	}
-	return &expected{c.Output(), a.Program.Unit, c.Magnitude()}, nil
+	out := c.Output()
+	out.Slot = m.Post.Slot
+	return &expected{out, a.Program.Unit, c.Magnitude()}, nil
 }
 
 // circuit returns the circuit for the windows of a result.
-func (a *approved) circuit(m *transport.Meta) (*program.Circuit, error) {
+func (a *approved) circuit(m *transport.Meta, packed bool) (*program.Circuit, error) {
 	ins := a.full.Inputs()
 	if len(m.Inputs) != len(ins) {
 		return nil, fmt.Errorf("%d inputs, the program has %d", len(m.Inputs), len(ins))
 	}
-	if len(m.Present) == 0 {
+	variants := &a.variants
+	if packed {
+		variants = &a.packedVariants
+	}
+	switch {
+	case len(m.Present) > 0:
+	case !packed:
 		return a.full, nil
+	case a.packed != nil:
+		return a.packed, nil
+	default:
+		c, err := a.compile(nil, true)
+		a.packed = c
+		return c, err
 	}
 	present := map[program.Input]int{}
 	for i, in := range ins {
 		present[in] = int(m.Present[i])
 	}
-	return a.variants.Circuit(present, a.compile)
+	return variants.Circuit(present, func(present map[program.Input]int) (*program.Circuit, error) {
+		return a.compile(present, packed)
+	})
 }
 
 // agrees compares a header with what the circuit gives. It allows for the last bits, in
-// which processors that fuse products and sums differ.
+// which processors that fuse products and sums differ. The slot in a pack is the evaluator's
+// choice.
 func agrees(m *transport.Meta, c *program.Circuit) error {
 	p, out := m.Post, c.Output()
 	for _, f := range []struct {
@@ -255,13 +277,18 @@ func agrees(m *transport.Meta, c *program.Circuit) error {
 		got, want float64
 	}{
 		{"level", float64(m.Level), float64(c.Level())}, {"scale", m.Scale, c.Scale()}, {"A", p.A, out.A},
-		{"B", p.B, out.B},
-		{"slot", float64(p.Slot), float64(out.Slot)}, {"count", float64(p.Count), float64(out.Count)},
+		{"B", p.B, out.B}, {"count", float64(p.Count), float64(out.Count)},
 		{"bound", p.Bound, out.Bound},
 	} {
 		if math.Abs(f.got-f.want) > 0x1p-40*max(math.Abs(f.got), math.Abs(f.want)) {
 			return fmt.Errorf("%s is %g, the program gives %g", f.what, f.got, f.want)
 		}
+	}
+	switch slots := c.Parameters().Slots(); {
+	case !c.Packed() && p.Slot != out.Slot:
+		return fmt.Errorf("slot is %d, the program gives %d", p.Slot, out.Slot)
+	case c.Packed() && p.Slot >= slots:
+		return fmt.Errorf("slot is %d, there are %d", p.Slot, slots)
 	}
 	if p.Sqrt != out.Sqrt {
 		return fmt.Errorf("root is %t, the program gives %t", p.Sqrt, out.Sqrt)

@@ -72,9 +72,10 @@ func (b *inbox) close() {
 	b.spool.Release()
 }
 
-// recover goes through the results that an earlier process took. It removes those that
-// were handed on before a crash brought their files back, and gives the rest to f.
-func (b *inbox) recover(f func(m *transport.Meta, sealed []byte)) error {
+// recover goes through the objects that an earlier process took. It removes those whose
+// results were all handed on before a crash brought their files back, and gives the rest to
+// f, with the results that were not.
+func (b *inbox) recover(f func(results []transport.Meta, sealed []byte)) error {
 	for _, e := range b.spool.Entries() {
 		l, sealed, err := b.spool.Read(e)
 		if l == nil || errors.Is(err, spool.ErrDamaged) {
@@ -84,26 +85,27 @@ func (b *inbox) recover(f func(m *transport.Meta, sealed []byte)) error {
 			l.Return(0)
 			return fmt.Errorf("inbox of results: %w", err)
 		}
-		m, err := transport.PeekMeta(sealed)
-		if err != nil || b.seen.has(m) {
+		results, err := transport.PeekResults(sealed)
+		if results = b.seen.fresh(results); err != nil || len(results) == 0 {
 			l.Done()
 			continue
 		}
 		l.Return(0)
-		b.seen.hold(m)
-		f(m, sealed)
+		b.seen.hold(results)
+		f(results, sealed)
 	}
 	return nil
 }
 
-// put stores a result. It waits while the inbox is full or the disk fails.
-func (b *inbox) put(ctx context.Context, m *transport.Meta, topic string, sealed []byte) error {
-	b.seen.hold(m)
+// put stores an object that carries these results. It waits while the inbox is full or the
+// disk fails.
+func (b *inbox) put(ctx context.Context, results []transport.Meta, topic string, sealed []byte) error {
+	b.seen.hold(results)
 	err := persist(ctx, b.log, func() error {
 		return b.spool.Put(ctx, spool.Item{Stream: inboxStream, Topic: topic, Sealed: sealed})
 	})
 	if err != nil {
-		b.seen.release(m)
+		b.seen.release(results)
 	}
 	return err
 }
@@ -128,8 +130,8 @@ func (b *inbox) next(ctx context.Context) *spool.Lease {
 // the newest are kept.
 func (b *inbox) setAside(l *spool.Lease, sealed []byte) {
 	m, err := transport.PeekMeta(sealed)
-	if err == nil {
-		b.seen.release(m)
+	if results, rerr := transport.PeekResults(sealed); rerr == nil {
+		b.seen.release(results)
 	}
 	if b.path != "" && err == nil {
 		dir := b.path + unreadSuffix

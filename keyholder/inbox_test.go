@@ -79,7 +79,7 @@ func (h *holder) take(t *testing.T, sealed []byte) {
 // next decrypts the oldest result of the inbox.
 func (h *holder) next(t *testing.T) error {
 	t.Helper()
-	_, err := h.w.read(t.Context(), h.w.inbox.next(t.Context()))
+	_, err := h.w.read(t.Context(), h.w.inbox.next(t.Context()), 0)
 	return err
 }
 

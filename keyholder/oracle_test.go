@@ -467,7 +467,7 @@ func (x *side) step(t *testing.T, c *crafter, i uint64, o transport.Staged) {
 	}
 	if i%64 == 63 {
 		for more, _ := x.w.inbox.spool.Waiting(); more; more, _ = x.w.inbox.spool.Waiting() {
-			if _, err := x.w.read(ctx, x.w.inbox.next(ctx)); err != nil {
+			if _, err := x.w.read(ctx, x.w.inbox.next(ctx), 0); err != nil {
 				t.Fatal(err)
 			}
 		}

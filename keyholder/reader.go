@@ -1,7 +1,6 @@
 package keyholder
 
 import (
-	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -189,33 +188,23 @@ func (r *Reader) verify(by *view, v *transport.Verifier, topic string, sealed []
 	return obj, nil
 }
 
-// take verifies a result and makes sure that it can be decrypted. Nothing else decides
-// whether its number is used up and its evaluator gets a receipt.
-func (r *Reader) take(topic string, sealed []byte) (*transport.Object, error) {
+// take verifies an object and makes sure that it can be decrypted; of a pack, a result of one
+// of programs. Nothing else decides whether its number is used up and its evaluator gets a
+// receipt.
+func (r *Reader) take(topic string, sealed []byte, programs []string) (*transport.Object, *parts, error) {
 	obj, err := r.Verify(topic, sealed)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if _, err := r.admit(obj); err != nil {
+	p, err := r.admit(obj)
+	if err == nil && obj.Meta.Packed > 0 {
+		err = p.only(programs)
+	}
+	if err != nil {
 		r.giveBack(obj)
-		return nil, err
+		return nil, nil, err
 	}
-	return obj, nil
-}
-
-// admit checks that a verified result comes from an approved program, that its header is
-// what the program gives, and that its key can be used.
-func (r *Reader) admit(obj *transport.Object) (*expected, error) {
-	want, err := r.approved.expect(r.view.Load().set, &obj.Meta)
-	if err != nil {
-		return nil, err
-	}
-	_, release, err := r.use(obj.Meta.KeyID)
-	if err != nil {
-		return nil, err
-	}
-	release()
-	return want, nil
+	return obj, p, nil
 }
 
 // giveBack frees the number of a result that was not taken after all. The result can then
@@ -240,73 +229,25 @@ func (r *Reader) check(set *Set, obj *transport.Object) error {
 			transport.ErrWrongEpoch,
 			e.Epoch, e.AcceptUntil.Format(time.RFC3339), time.Unix(0, m.End).UTC().Format(time.RFC3339))
 	}
-	h, err := henc.PeekCiphertext(obj.Body)
+	_, ciphertext, err := m.Results(obj.Body)
+	if err != nil {
+		return fmt.Errorf("%w: body: %w", ErrTampered, err)
+	}
+	h, err := henc.PeekCiphertext(ciphertext)
 	if err != nil {
 		return fmt.Errorf("%w: body: %w", ErrTampered, err)
 	}
 	if err := m.CheckBody(h.Params, h.Level, h.Scale); err != nil {
 		return set.classify(err, nil)
 	}
-	if m.Post == nil {
+	if m.Post == nil && m.Packed == 0 {
 		return fmt.Errorf("%w: its header does not say how to read the values", ErrNotResult)
 	}
 	return nil
 }
 
-// Read verifies and decrypts a sealed result; see Verify.
-func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
-	obj, err := r.Verify(topic, sealed)
-	if err != nil {
-		return nil, err
-	}
-	want, err := r.admit(obj)
-	if err != nil {
-		r.giveBack(obj)
-		return nil, err
-	}
-	res, err := r.decode(obj, want, sealed)
-	if err != nil {
-		r.giveBack(obj)
-	}
-	return res, err
-}
-
-// again reads a result whose number is already used up.
-func (r *Reader) again(sealed []byte) (*Result, error) {
-	v := r.view.Load()
-	obj, err := r.verify(v, v.stored, "", sealed)
-	if err != nil {
-		return nil, err
-	}
-	want, err := r.admit(obj)
-	if err != nil {
-		return nil, err
-	}
-	return r.decode(obj, want, sealed)
-}
-
-// decode decrypts a verified result. If its bytes are a ciphertext it does not fail,
-// whatever they decrypt to.
-func (r *Reader) decode(obj *transport.Object, want *expected, sealed []byte) (*Result, error) {
-	slots, err := r.decrypt(obj, want)
-	if err != nil {
-		return nil, err
-	}
-	defer clear(slots)
-	m := &obj.Meta
-	values := apply(&want.out, slots)
-	return &Result{
-		Program: m.Program, Device: m.Subject, Evaluator: m.Device, Unit: cmp.Or(r.o.Units[m.Program], want.unit),
-		KeyID:     m.KeyID,
-		Epoch:     m.KeyEpoch,
-		BootEpoch: m.BootEpoch, Sequence: m.Sequence, Start: time.Unix(0, m.Start), End: time.Unix(0, m.End),
-		Samples: m.Samples,
-		Values:  values, Bound: promised(&want.out, values), ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
-	}, nil
-}
-
-func (r *Reader) decrypt(obj *transport.Object, want *expected) ([]float64, error) {
-	ct, err := r.ctx.UnmarshalCiphertext(obj.Body)
+func (r *Reader) decrypt(obj *transport.Object, ciphertext []byte, magnitude float64) ([]float64, error) {
+	ct, err := r.ctx.UnmarshalCiphertext(ciphertext)
 	if err != nil {
 		return nil, fmt.Errorf("%w: body: %w", ErrTampered, err)
 	}
@@ -316,7 +257,7 @@ func (r *Reader) decrypt(obj *transport.Object, want *expected) ([]float64, erro
 		return nil, err
 	}
 	defer release()
-	slots, err := secret.NewDecryptor(r.ctx, key).DecryptRealBounded(ct, want.magnitude)
+	slots, err := secret.NewDecryptor(r.ctx, key).DecryptRealBounded(ct, magnitude)
 	if err != nil {
 		return nil, fmt.Errorf("decrypt result of %s: %w", obj.Meta.Program, err)
 	}

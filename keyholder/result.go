@@ -1,6 +1,7 @@
 package keyholder
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,9 @@ type Result struct {
 	ID     [32]byte   // of the sealed object
 	Inputs [][32]byte // ids of the readings it was computed from
 	Sealed []byte     // the sealed object itself
+	Packed int        // results that its object carries; 0: it is no pack
+
+	file string // name of the object's file; empty: that of the result alone
 }
 
 // MarshalJSON returns the form that "results decrypt" prints.
@@ -41,7 +45,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		Program: r.Program, Device: r.Device, Evaluator: r.Evaluator, Unit: r.Unit,
 		KeyID: hex.EncodeToString(r.KeyID[:]), Epoch: r.Epoch,
 		BootEpoch: r.BootEpoch, Sequence: r.Sequence, Start: r.Start.UTC(), End: r.End.UTC(), Samples: r.Samples,
-		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: len(r.Sealed),
+		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: len(r.Sealed), Packed: r.Packed,
 	}
 	for _, in := range r.Inputs {
 		j.Inputs = append(j.Inputs, hex.EncodeToString(in[:]))
@@ -66,7 +70,8 @@ type resultJSON struct {
 	Bound     float64   `json:"bound"`
 	ID        string    `json:"id"`
 	Inputs    []string  `json:"inputs,omitempty"`
-	Bytes     int       `json:"bytes"`
+	Bytes     int       `json:"bytes"` // of the object
+	Packed    int       `json:"packed,omitempty"`
 }
 
 // apply turns decrypted slots into values as the approved program says:
@@ -97,12 +102,12 @@ func promised(out *program.Output, values []float64) float64 {
 // within returns x, or the largest float64 of its sign if x is infinite.
 func within(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
 
-// Save stores the sealed result in dir, for "results decrypt" and "results verify". The
-// file is named after program, evaluator and number, so that saving a result again writes
-// the same file.
+// Save stores the sealed object of the result in dir, for "results decrypt" and "results
+// verify". The file is named after program, evaluator and number, so that saving a result
+// again writes the same file. The results of a pack are in one file.
 func (r *Result) Save(dir string) (path string, err error) {
 	m := transport.Meta{Program: r.Program, Device: r.Evaluator, BootEpoch: r.BootEpoch, Sequence: r.Sequence}
-	path = filepath.Join(dir, resultName(&m))
+	path = filepath.Join(dir, cmp.Or(r.file, resultName(&m)))
 	return path, writeFile(path, r.Sealed, publicMode)
 }
 

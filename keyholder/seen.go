@@ -134,20 +134,40 @@ func (s *seen) has(m *transport.Meta) bool {
 	return ok && (s.set[key] || s.waiting[key])
 }
 
-// hold notes that a result waits, until release or add.
-func (s *seen) hold(m *transport.Meta) {
-	if key, ok := seenKey(m); ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.waiting[key] = true
+// fresh returns those of results for which has is false.
+func (s *seen) fresh(results []transport.Meta) (out []transport.Meta) {
+	for i := range results {
+		if !s.has(&results[i]) {
+			out = append(out, results[i])
+		}
+	}
+	return out
+}
+
+// hold notes that results wait, until release or add.
+func (s *seen) hold(results []transport.Meta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range results {
+		if key, ok := seenKey(&results[i]); ok {
+			s.waiting[key] = true
+		}
 	}
 }
 
-func (s *seen) release(m *transport.Meta) {
-	key, _ := seenKey(m)
+func (s *seen) release(results []transport.Meta) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.waiting, key)
+	for i := range results {
+		key, _ := seenKey(&results[i])
+		delete(s.waiting, key)
+	}
+}
+
+// handed reports whether a result of the same windows was handed on.
+func (s *seen) handed(m *transport.Meta) bool {
+	key, ok := seenKey(m)
+	return ok && s.known(key)
 }
 
 func (s *seen) known(key [16]byte) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/hencedge/hencedge/transport"
@@ -88,11 +89,11 @@ func newWatch(r *Reader, o WatchOptions) (*watch, error) {
 	if w.inbox, err = openInbox(path, o.Limits.MaxObject, s, w.log); err != nil {
 		return nil, err
 	}
-	err = w.inbox.recover(func(m *transport.Meta, sealed []byte) {
-		w.taken++
+	err = w.inbox.recover(func(results []transport.Meta, sealed []byte) {
+		w.taken += len(results)
 		_, _ = transport.Open(sealed, r.view.Load().live) // spends its number, where that was not saved
 		if o.Receipts != nil {
-			o.Receipts.remember(m.Device, transport.ObjectID(sealed))
+			o.Receipts.remember(results[0].Device, transport.ObjectID(sealed))
 		}
 	})
 	if err != nil {
@@ -109,6 +110,10 @@ func (w *watch) filters() ([]string, error) {
 			return nil, fmt.Errorf("program: %w", err)
 		}
 		filters = append(filters, transport.ResultTopic(w.o.TopicPrefix, p))
+	}
+	if packed := transport.ResultTopic(w.o.TopicPrefix, transport.PackProgram); len(w.o.Programs) > 0 &&
+		!slices.Contains(filters, packed) {
+		filters = append(filters, packed)
 	}
 	if len(w.o.Programs) == 0 {
 		filters = append(filters, transport.ResultFilter(w.o.TopicPrefix))
@@ -185,8 +190,12 @@ func (w *watch) take(ctx context.Context, s transport.Staged) error {
 	if w.own[topic] {
 		topic = ""
 	}
-	obj, err := w.r.take(topic, s.Sealed)
-	if err == nil && w.inbox.seen.has(&obj.Meta) {
+	obj, p, err := w.r.take(topic, s.Sealed, w.o.Programs)
+	var results []transport.Meta
+	if err == nil {
+		results = w.inbox.seen.fresh(p.metas())
+	}
+	if err == nil && len(results) == 0 {
 		m := &obj.Meta
 		err = fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?",
 			ErrRepeated, m.Program, m.Device, m.BootEpoch, m.Sequence)
@@ -201,7 +210,10 @@ func (w *watch) take(ctx context.Context, s transport.Staged) error {
 		w.refuse(s.Topic, err)
 		return nil
 	}
-	if err := w.inbox.put(ctx, &obj.Meta, s.Topic, s.Sealed); err != nil {
+	for _, err := range p.refused {
+		w.refuse(s.Topic, err)
+	}
+	if err := w.inbox.put(ctx, results, s.Topic, s.Sealed); err != nil {
 		w.r.giveBack(obj)
 		w.receiver.Forget(s.Topic, obj.ID)
 		if ctx.Err() != nil {
@@ -209,7 +221,7 @@ func (w *watch) take(ctx context.Context, s transport.Staged) error {
 		}
 		return fmt.Errorf("watch results: %w", err)
 	}
-	w.taken++
+	w.taken += len(results)
 	if w.o.Receipts == nil {
 		return nil
 	}
@@ -230,50 +242,67 @@ func (w *watch) readAll(ctx context.Context) error {
 		if l == nil {
 			return nil
 		}
-		read, err := w.read(ctx, l)
+		read, err := w.read(ctx, l, w.o.Count-n)
 		if err != nil {
 			return err
 		}
-		if read {
-			n++
-		}
+		n += read
 	}
 	return nil
 }
 
-// read decrypts one result and hands it on. It reports whether the result is done with.
-// Its error ends Watch; the result then stays in the inbox.
-func (w *watch) read(ctx context.Context, l *spool.Lease) (bool, error) {
+// read decrypts the results of one object and hands them on, at most most of them if that
+// is positive. It returns how many are done with. Its error ends Watch; the object then
+// stays in the inbox, as it does while a result of it is left.
+func (w *watch) read(ctx context.Context, l *spool.Lease, most int) (int, error) {
 	sealed, err := l.Sealed()
 	if errors.Is(err, spool.ErrDamaged) {
 		w.unread(l.Topic, fmt.Errorf("inbox of results: %w", err))
-		return true, nil
+		return 1, nil
 	}
 	if err != nil {
 		l.Return(diskRetry)
 		w.log.Error("the inbox cannot be read", "error", err)
-		return false, nil
+		return 0, nil
 	}
-	res, err := w.r.again(sealed)
+	results, err := w.r.again(sealed, w.o.Programs)
 	if err != nil {
 		if ctx.Err() != nil { // for want of its keys, perhaps
 			l.Return(0)
-			return false, nil
+			return 0, nil
 		}
 		w.inbox.setAside(l, sealed)
 		w.unread(l.Topic, err)
-		return true, nil
+		return 1, nil
 	}
-	if w.o.OnResult != nil {
-		if err := w.o.OnResult(res); err != nil {
-			l.Return(0)
-			return false, err
+	read := 0
+	for _, res := range results {
+		if res.Packed > 0 && w.inbox.seen.handed(res.made()) {
+			continue // before a restart, or in another pack
 		}
+		if most > 0 && read == most {
+			l.Return(0)
+			return read, nil
+		}
+		if err := w.handOn(ctx, res); err != nil {
+			l.Return(0)
+			return read, err
+		}
+		read++
 	}
-	if err := persist(ctx, w.log, func() error { return w.inbox.seen.add(res.made()) }); err != nil {
-		l.Return(0)
-		return false, err
+	if all, err := transport.PeekResults(sealed); err == nil {
+		w.inbox.seen.release(all)
 	}
 	l.Done()
-	return true, nil
+	return read, nil
+}
+
+// handOn hands a result on, and remembers that.
+func (w *watch) handOn(ctx context.Context, res *Result) error {
+	if w.o.OnResult != nil {
+		if err := w.o.OnResult(res); err != nil {
+			return err
+		}
+	}
+	return persist(ctx, w.log, func() error { return w.inbox.seen.add(res.made()) })
 }

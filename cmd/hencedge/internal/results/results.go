@@ -174,7 +174,8 @@ func (w *watchFlags) complete(cfg *config.KeyHolder) {
 type session struct {
 	service *holderService
 	write   func(*keyholder.Result) error
-	save    string // directory of sealed results; empty: they are not kept
+	save    string   // directory of sealed results; empty: they are not kept
+	saved   [32]byte // the newest object there
 	tally   keyholder.Tally
 	log     *slog.Logger
 }
@@ -186,10 +187,11 @@ func (s *session) result(r *keyholder.Result) error {
 		s.log.Warn("the times of a program's results have a gap or a repetition",
 			"program", r.Program, "device", r.Device, "sequence", r.Sequence, "odd", odd)
 	}
-	if s.save != "" {
+	if s.save != "" && r.ID != s.saved { // the results of a pack are one object
 		if _, err := r.Save(s.save); err != nil {
 			return err
 		}
+		s.saved = r.ID
 	}
 	return s.write(r)
 }
@@ -256,8 +258,9 @@ func (a *app) decryptCommand() *cobra.Command {
 		Use:   "decrypt [FILE...]",
 		Short: "decrypt stored results to NDJSON or CSV",
 		Long: `decrypt reads sealed results from files, or one from standard input. It verifies and
-decrypts each and prints it, in any order and as often as it is given. If a file is
-refused, it says so on standard error, still reads the others, and exits with code 1.`,
+decrypts each and prints it, in any order and as often as it is given. Of a pack it prints
+every result. If a file, or a result of a pack, is refused, it says so on standard error,
+still reads the others, and exits with code 1.`,
 		Example: `  hencedge results decrypt -c keyholder.yaml archive/*.cose > values.ndjson
   hencedge results decrypt --signer cloud=ed25519:... --format csv result.cose`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -270,11 +273,16 @@ refused, it says so on standard error, still reads the others, and exits with co
 				return err
 			}
 			return a.stored(cmd, &f, args, func(r *keyholder.Reader, _ string, sealed []byte) error {
-				res, err := r.Read("", sealed)
+				all, refused, err := r.ReadAll("", sealed)
 				if err != nil {
 					return err
 				}
-				return w.Write(res)
+				for _, res := range all {
+					if err := w.Write(res); err != nil {
+						return err
+					}
+				}
+				return errors.Join(refused...)
 			})
 		},
 	}
@@ -301,7 +309,7 @@ them is refused.`,
 					v.Class, v.Error = keyholder.Class(err), err.Error()
 				} else {
 					m := obj.Meta
-					v.Device = m.Subject
+					v.Device, v.Packed = m.Subject, m.Packed
 					v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence, v.ID = m.Program, m.Device,
 						m.KeyEpoch, m.BootEpoch,
 						m.Sequence, fmt.Sprintf("%x", obj.ID)
@@ -340,6 +348,7 @@ type verified struct {
 	BootEpoch uint64 `json:"boot_epoch,omitempty"`
 	Sequence  uint64 `json:"sequence,omitempty"`
 	ID        string `json:"id,omitempty"`
+	Packed    uint32 `json:"packed,omitempty"` // results of a pack
 }
 
 // maxStored is the largest stored object that is read into memory.
