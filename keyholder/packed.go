@@ -21,39 +21,52 @@ import (
 //   - Each result counts by what it was computed from, so it is handed on once whatever it
 //     comes with, also when a process ends within a pack.
 
-// parts are the results of a verified object that may be decrypted.
-type parts struct {
-	all        []part
-	ciphertext []byte
-	refused    []error // why others may not be, one for each program
+// ReadAll verifies and decrypts a sealed result, or those of a pack that may be decrypted;
+// see Verify. refused says why others may not be.
+func (r *Reader) ReadAll(topic string, sealed []byte) (results []*Result, refused []error, err error) {
+	obj, err := r.Verify(topic, sealed)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := r.admit(obj)
+	if err == nil {
+		results, err = r.decode(obj, p, sealed)
+	}
+	if err != nil {
+		r.giveBack(obj)
+		return nil, nil, err
+	}
+	return results, p.refused, nil
 }
 
-// part is one of them, with what its program implies.
-type part struct {
-	meta transport.Meta
-	want *expected
+// Read is ReadAll for an object that carries one result. It fails with ErrNotResult for a
+// pack of several.
+func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
+	all, _, err := r.ReadAll(topic, sealed)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) != 1 {
+		return nil, fmt.Errorf("%w: it is a pack of %d", ErrNotResult, len(all))
+	}
+	return all[0], nil
 }
 
-// metas returns the headers of the parts.
-func (p *parts) metas() []transport.Meta {
-	out := make([]transport.Meta, len(p.all))
-	for i := range p.all {
-		out[i] = p.all[i].meta
+// again reads the results of an object whose number is already used up.
+func (r *Reader) again(sealed []byte, programs []string) ([]*Result, error) {
+	v := r.view.Load()
+	obj, err := r.verify(v, v.stored, "", sealed)
+	if err != nil {
+		return nil, err
 	}
-	return out
-}
-
-// only leaves out the results of a pack whose program is not listed; nil lists all. It fails
-// with ErrNotApproved if none is left.
-func (p *parts) only(programs []string) error {
-	if len(programs) == 0 {
-		return nil
+	p, err := r.admit(obj)
+	if err == nil && obj.Meta.Packed > 0 {
+		err = p.only(programs)
 	}
-	p.all = slices.DeleteFunc(p.all, func(q part) bool { return !slices.Contains(programs, q.meta.Program) })
-	if len(p.all) == 0 {
-		return fmt.Errorf("%w: none of the pack's programs is among those that are read: %q", ErrNotApproved, programs)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return r.decode(obj, p, sealed)
 }
 
 // admit checks which results of a verified object come from approved programs, that their
@@ -118,50 +131,37 @@ func (r *Reader) decode(obj *transport.Object, p *parts, sealed []byte) ([]*Resu
 	return out, nil
 }
 
-// ReadAll verifies and decrypts a sealed result, or those of a pack that may be decrypted;
-// see Verify. refused says why others may not be.
-func (r *Reader) ReadAll(topic string, sealed []byte) (results []*Result, refused []error, err error) {
-	obj, err := r.Verify(topic, sealed)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := r.admit(obj)
-	if err == nil {
-		results, err = r.decode(obj, p, sealed)
-	}
-	if err != nil {
-		r.giveBack(obj)
-		return nil, nil, err
-	}
-	return results, p.refused, nil
+// parts are the results of a verified object that may be decrypted.
+type parts struct {
+	all        []part
+	ciphertext []byte
+	refused    []error // why others may not be, one for each program
 }
 
-// Read is ReadAll for an object that carries one result. It fails with ErrNotResult for a
-// pack of several.
-func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
-	all, _, err := r.ReadAll(topic, sealed)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) != 1 {
-		return nil, fmt.Errorf("%w: it is a pack of %d", ErrNotResult, len(all))
-	}
-	return all[0], nil
+// part is one of them, with what its program implies.
+type part struct {
+	meta transport.Meta
+	want *expected
 }
 
-// again reads the results of an object whose number is already used up.
-func (r *Reader) again(sealed []byte, programs []string) ([]*Result, error) {
-	v := r.view.Load()
-	obj, err := r.verify(v, v.stored, "", sealed)
-	if err != nil {
-		return nil, err
+// metas returns the headers of the parts.
+func (p *parts) metas() []transport.Meta {
+	out := make([]transport.Meta, len(p.all))
+	for i := range p.all {
+		out[i] = p.all[i].meta
 	}
-	p, err := r.admit(obj)
-	if err == nil && obj.Meta.Packed > 0 {
-		err = p.only(programs)
+	return out
+}
+
+// only leaves out the results of a pack whose program is not listed; nil lists all. It fails
+// with ErrNotApproved if none is left.
+func (p *parts) only(programs []string) error {
+	if len(programs) == 0 {
+		return nil
 	}
-	if err != nil {
-		return nil, err
+	p.all = slices.DeleteFunc(p.all, func(q part) bool { return !slices.Contains(programs, q.meta.Program) })
+	if len(p.all) == 0 {
+		return fmt.Errorf("%w: none of the pack's programs is among those that are read: %q", ErrNotApproved, programs)
 	}
-	return r.decode(obj, p, sealed)
+	return nil
 }

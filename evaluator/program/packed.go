@@ -54,47 +54,6 @@ func (c *Circuit) Rotations() []int {
 	return ks
 }
 
-// mask ends a program for a pack: it multiplies by factor in slot pos and by 0 elsewhere,
-// and brings the result to PackScale at level 0. ok is false where the mask would be too
-// coarse, or too large for the level.
-func (p *planner) mask(w, pos int, factor float64) (out int, ok bool) {
-	s := p.get(w)
-	if p.err != nil || s.level < 1 {
-		return 0, false
-	}
-	last := PackScale(p.ch.params)
-	target := last * p.ch.factor[s.level] // before the rescaling
-	scale := math.Abs(factor) * target / s.scale
-	mag := s.mag * math.Abs(factor)
-	if !(scale >= leastMask) || mag > 1 || !p.ch.fits(s.level, 1, 0, target) ||
-		!p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale) {
-		return 0, false
-	}
-	value := math.Copysign(1, factor)
-	n := step{op: stepMulPlain, a: w, level: s.level, scale: s.scale * scale, mag: s.mag, depth: s.depth + 1,
-		plain: &plain{fmt.Sprintf("mask %d %+g", pos, value), []float64{value}, pos, scale}}
-	enc := deviation{own: spread{sd: p.ch.noise.Encode(scale)}, fixed: p.ch.rounding}
-	n.dev = s.dev.plus(enc.times(s.mag + s.dev.limit()))
-	w = p.add(n)
-	w = p.scaleBy(w, 1, target, math.Abs(factor), 0)
-	return p.drop(p.rescaleTo(w, last), 0), p.err == nil
-}
-
-// inPack returns the error of the value of a masked result once it stands in a pack.
-func (p *planner) inPack(w int) deviation {
-	s := p.get(w)
-	noise := func(sd float64) deviation { return deviation{own: rotations(sd, MaxPack, MaxPack)} }
-	// The masks of equal programs are equal, so that what they leave adds up.
-	left := deviation{own: spread{sd: p.ch.noise.Encode(leastMask)}, fixed: p.ch.rounding}.times(2 * MaxPack)
-	return s.dev.plus(noise(p.ch.noise.Rescale(s.scale))).plus(noise(p.ch.noise.KeySwitch(0, s.scale))).plus(left)
-}
-
-// packedBound bounds the error of a value that is a times a masked result, plus b.
-func (p *planner) packedBound(w int, a, b, failure float64) float64 {
-	err := p.inPack(w).limitAt(failure)
-	return math.Abs(a)*(err+p.ch.rounding+0x1p-48) + 0x1p-50*math.Abs(b)
-}
-
 // finishPacked is finish for a pack. a is the factor of the value in the result's slot.
 func (p *planner) finishPacked(v val) (w int, a, bound float64) {
 	if v.sh.window() {
@@ -172,39 +131,46 @@ func (e *evaluator) asPacked(v val, c *Circuit) (w int, ok bool) {
 	return w, least <= alone
 }
 
-// Places assigns the slots of a pack, in the order in which results come. The zero value is
-// an empty pack.
-type Places struct {
-	slots     []int // of the values, before any further rotation
-	rotations int
+// packedBound bounds the error of a value that is a times a masked result, plus b.
+func (p *planner) packedBound(w int, a, b, failure float64) float64 {
+	err := p.inPack(w).limitAt(failure)
+	return math.Abs(a)*(err+p.ch.rounding+0x1p-48) + 0x1p-50*math.Abs(b)
 }
 
-// Add gives a place to the result of a packed circuit, whose value stands in slot. It
-// returns the rotations of what is there before the result is added. ok is false if the
-// pack is full: that result begins another one.
-func (p *Places) Add(slot, ringSlots int) (rotate int, ok bool) {
-	if len(p.slots) >= MaxPack {
+// inPack returns the error of the value of a masked result once it stands in a pack.
+func (p *planner) inPack(w int) deviation {
+	s := p.get(w)
+	noise := func(sd float64) deviation { return deviation{own: rotations(sd, MaxPack, MaxPack)} }
+	// The masks of equal programs are equal, so that what they leave adds up.
+	left := deviation{own: spread{sd: p.ch.noise.Encode(leastMask)}, fixed: p.ch.rounding}.times(2 * MaxPack)
+	return s.dev.plus(noise(p.ch.noise.Rescale(s.scale))).plus(noise(p.ch.noise.KeySwitch(0, s.scale))).plus(left)
+}
+
+// mask ends a program for a pack: it multiplies by factor in slot pos and by 0 elsewhere,
+// and brings the result to PackScale at level 0. ok is false where the mask would be too
+// coarse, or too large for the level.
+func (p *planner) mask(w, pos int, factor float64) (out int, ok bool) {
+	s := p.get(w)
+	if p.err != nil || s.level < 1 {
 		return 0, false
 	}
-	taken := make(map[int]bool, len(p.slots))
-	for _, s := range p.slots {
-		taken[s] = true
+	last := PackScale(p.ch.params)
+	target := last * p.ch.factor[s.level] // before the rescaling
+	scale := math.Abs(factor) * target / s.scale
+	mag := s.mag * math.Abs(factor)
+	if !(scale >= leastMask) || mag > 1 || !p.ch.fits(s.level, 1, 0, target) ||
+		!p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale) {
+		return 0, false
 	}
-	for taken[(slot+rotate*PackRotation)%ringSlots] {
-		if rotate++; p.rotations+rotate >= MaxPack {
-			return 0, false
-		}
-	}
-	for i := range p.slots {
-		p.slots[i] = (p.slots[i] + (ringSlots-rotate)*PackRotation) % ringSlots
-	}
-	p.slots = append(p.slots, slot)
-	p.rotations += rotate
-	return rotate, true
+	value := math.Copysign(1, factor)
+	n := step{op: stepMulPlain, a: w, level: s.level, scale: s.scale * scale, mag: s.mag, depth: s.depth + 1,
+		plain: &plain{fmt.Sprintf("mask %d %+g", pos, value), []float64{value}, pos, scale}}
+	enc := deviation{own: spread{sd: p.ch.noise.Encode(scale)}, fixed: p.ch.rounding}
+	n.dev = s.dev.plus(enc.times(s.mag + s.dev.limit()))
+	w = p.add(n)
+	w = p.scaleBy(w, 1, target, math.Abs(factor), 0)
+	return p.drop(p.rescaleTo(w, last), 0), p.err == nil
 }
-
-// Slots returns the slots of the values, in the order in which they came.
-func (p *Places) Slots() []int { return append([]int(nil), p.slots...) }
 
 // Pack adds results of packed circuits under one key into one ciphertext, whose memory is
 // the caller's. slots are those of their outputs. at are the slots of the values in the
@@ -258,3 +224,37 @@ func Pack(ev *henc.Evaluator, results []*henc.Ciphertext, slots []int) (ct *henc
 	}
 	return ct, places.Slots(), nil
 }
+
+// Places assigns the slots of a pack, in the order in which results come. The zero value is
+// an empty pack.
+type Places struct {
+	slots     []int // of the values, before any further rotation
+	rotations int
+}
+
+// Add gives a place to the result of a packed circuit, whose value stands in slot. It
+// returns the rotations of what is there before the result is added. ok is false if the
+// pack is full: that result begins another one.
+func (p *Places) Add(slot, ringSlots int) (rotate int, ok bool) {
+	if len(p.slots) >= MaxPack {
+		return 0, false
+	}
+	taken := make(map[int]bool, len(p.slots))
+	for _, s := range p.slots {
+		taken[s] = true
+	}
+	for taken[(slot+rotate*PackRotation)%ringSlots] {
+		if rotate++; p.rotations+rotate >= MaxPack {
+			return 0, false
+		}
+	}
+	for i := range p.slots {
+		p.slots[i] = (p.slots[i] + (ringSlots-rotate)*PackRotation) % ringSlots
+	}
+	p.slots = append(p.slots, slot)
+	p.rotations += rotate
+	return rotate, true
+}
+
+// Slots returns the slots of the values, in the order in which they came.
+func (p *Places) Slots() []int { return append([]int(nil), p.slots...) }
