@@ -6,12 +6,13 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// Batches: what has one form runs as one call, step by step, whatever the devices and keys.
+// Batches: items of the same form run together, one call per step, whatever their devices
+// and keys.
 //
-//   - The results of an item are those that it has alone, bit for bit.
-//   - No step waits for the device; what is wrong with one item fails the batch, whose
-//     other items can run again without it.
-//   - At most Peak bytes are held for an item at a time, inputs not among them.
+//   - Every result equals that of the item run alone, bit for bit.
+//   - No step waits for the device. A faulty item fails the whole batch; the others can be
+//     run again without it.
+//   - Beside its inputs an item needs at most Peak bytes at a time.
 
 // Run computes the result from the encrypted windows, with ev's keys. The inputs
 // stay as they are. It fails with ErrInput when a window is missing or does not
@@ -25,7 +26,7 @@ func (c *Circuit) Run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) (*h
 	return cts[0], c.out, nil
 }
 
-// run computes every result of one item, which is for r.
+// run computes all results of an item whose routine is r.
 func (r *routine) run(it Item) ([]*henc.Ciphertext, error) {
 	b, err := RunBatch([]Item{it})
 	if err != nil {
@@ -38,8 +39,8 @@ func (r *routine) run(it Item) ([]*henc.Ciphertext, error) {
 	return out, nil
 }
 
-// RunBatch runs items of one form, all with evaluators of one context. It fails as Run
-// does, for all items, if one of them fails.
+// RunBatch runs items of the same form whose evaluators share a context. If one of them
+// fails, RunBatch fails for all of them, with the errors of Run.
 func RunBatch(items []Item) (*Batch, error) {
 	if len(items) == 0 {
 		return nil, fmt.Errorf("%w: a batch of nothing", ErrParams)
@@ -69,7 +70,7 @@ func RunBatch(items []Item) (*Batch, error) {
 	return &Batch{be: be, items: items, r: r, results: results}, nil
 }
 
-// Batch is the results of a batch. Those of all items lie side by side.
+// Batch holds the results of all items. They share their memory.
 type Batch struct {
 	be      *henc.BatchEvaluator
 	items   []Item
@@ -77,14 +78,14 @@ type Batch struct {
 	results []made
 }
 
-// Result returns result k of item i. Its memory is freed with that of the batch.
+// Result returns result k of item i. It is valid until Free.
 func (b *Batch) Result(i, k int) *henc.Ciphertext {
 	ct := b.results[k].cts.At(i)
 	at := b.r.results[k]
 	for b.r.steps[at].op == stepDrop {
 		at = b.r.steps[at].a
 	}
-	if b.r.steps[at].op == stepInput { // as it came, also with its seed
+	if b.r.steps[at].op == stepInput { // unchanged, so it keeps its seed
 		if in := b.items[i].Inputs[b.items[i].Routine.base().steps[at].in]; in.Seed != nil {
 			seed := *in.Seed
 			ct.Seed = &seed
@@ -93,12 +94,12 @@ func (b *Batch) Result(i, k int) *henc.Ciphertext {
 	return ct
 }
 
-// Free gives back the memory of the results.
+// Free frees the results of all items.
 func (b *Batch) Free() {
 	for _, v := range b.results {
 		b.be.Free(v.cts)
 	}
 }
 
-// Results returns how many results an item has.
+// Results returns the number of results per item.
 func (b *Batch) Results() int { return len(b.results) }

@@ -64,11 +64,11 @@ func (d depths) of(n *node) int {
 	return v
 }
 
-// packs lets sums over windows of the same shape share one sum: their summands are moved
-// to blocks of slots that are free, added and summed at once. It finds them in a first
-// pass over the programs and moves them before a second one.
+// packs shares sums over windows of the same shape: their summands are moved to free blocks
+// of slots, added, and summed at once. A first pass over the programs finds them. They are
+// moved before the second pass.
 type packs struct {
-	limit  int // summands of one sum at most; 1: every summand has a sum of its own
+	limit  int // summands that may share one sum; 1: none do
 	wanted []packing
 	moved  map[summand]placed
 
@@ -86,10 +86,10 @@ type summand struct {
 	sh   shape
 }
 
-// packing is a summand with what decides about its company.
+// packing is a summand, and what decides which others it can share a sum with.
 type packing struct {
 	summand
-	inputs set    // steps of the inputs that it depends on
+	inputs set    // the input steps that it depends on
 	blocks []bool // of stride slots that hold more than the noise of quiet
 	quiet  quiet
 }
@@ -97,12 +97,12 @@ type packing struct {
 // placed is where a summand lies: slot j of it is slot j - shift of step.
 type placed struct{ step, shift int }
 
-// quiet is the error of a step in slots where all that it is made of holds zero. It is far
-// below that of the slots with values where products made it: zero times noise.
+// quiet is the error of a step in slots where all its operands hold zero. After products it
+// is far smaller than elsewhere, because the noise is multiplied by zero.
 type quiet struct {
-	fresh deviation // noise that was added by the steps of roots
+	fresh deviation // noise that the steps of roots added
 	roots set
-	tied  deviation // what may depend on anything else
+	tied  deviation // error that may depend on anything else
 }
 
 func (q quiet) all() deviation { return q.fresh.with(q.tied) }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// total returns the sum over the window of x, and its slot.
+// total returns the step with the sum of x over the window, and the slot of that sum.
 func (e *evaluator) total(x val, total float64) (w, pos int) {
 	stride := x.sh.stride
 	if e.packs == nil || stride == 1 || x.pos%stride != 0 {
@@ -25,7 +25,7 @@ func (e *evaluator) total(x val, total float64) (w, pos int) {
 	return e.sum(a.step, stride, total), x.pos
 }
 
-// want notes a summand that could share a sum.
+// want records a summand that could share a sum.
 func (e *evaluator) want(a summand) {
 	if slices.ContainsFunc(e.packs.wanted, func(p packing) bool { return p.summand == a }) {
 		return
@@ -44,8 +44,9 @@ func (e *evaluator) want(a summand) {
 	e.packs.wanted = append(e.packs.wanted, p)
 }
 
-// pack moves the summands of the first pass together. Only those of the same shape, level,
-// scale and inputs go together, so that no result depends on windows of others.
+// pack moves the summands that the first pass recorded together. Only summands with the same
+// inputs share a sum, so that no result depends on windows that its program does not read.
+// Shape, level and scale must match as well.
 func (e *evaluator) pack() {
 	e.packs.moved = map[summand]placed{}
 	if e.packs.limit < 2 {
@@ -56,7 +57,7 @@ func (e *evaluator) pack() {
 	for _, p := range e.packs.wanted {
 		s := e.get(p.step)
 		if p.quiet.all().limit() > s.dev.limit()/2 {
-			continue // as noisy where it is empty as where it is not
+			continue // its empty slots are as noisy as its values
 		}
 		key := fmt.Sprint(p.sh, s.level, s.scale, p.inputs)
 		if groups[key] == nil {
@@ -71,8 +72,8 @@ func (e *evaluator) pack() {
 	}
 }
 
-// share moves summands into the free blocks of the first one, as many as fit, and returns
-// the others.
+// share moves as many summands as fit into the free blocks of the first one. It returns the
+// rest.
 func (e *evaluator) share(all []packing) (rest []packing) {
 	stride := all[0].sh.stride
 	members, shifts := all[:1:1], []int{0}
@@ -101,8 +102,8 @@ func (e *evaluator) share(all []packing) (rest []packing) {
 	return rest
 }
 
-// room returns the rotation that takes blocks to free ones, with the fewest rotations there
-// and back.
+// room returns the rotation that moves blocks to free ones. Of several it takes the cheapest
+// there and back, counted in rotations by powers of two.
 func (e *evaluator) room(taken, blocks []bool, stride int) (shift int, ok bool) {
 	n := len(taken)
 	var full []int
@@ -122,8 +123,8 @@ func (e *evaluator) room(taken, blocks []bool, stride int) (shift int, ok bool) 
 	return shift, ok
 }
 
-// beside adds summands that were rotated into each other's free blocks. In the blocks of
-// each one the others add the error of their empty slots.
+// beside rotates summands into each other's free blocks and adds them up. In the blocks of
+// one summand, the others add only the error of their empty slots.
 func (e *evaluator) beside(members []packing, shifts []int) int {
 	var parts []int
 	var noise []quiet
@@ -161,14 +162,14 @@ func (e *evaluator) beside(members []packing, shifts []int) int {
 	return sum
 }
 
-// quiet returns the error of a step in slots where all that it is made of holds zero. It
-// knows no steps that mix slots.
+// quiet returns the error of a step in slots where all its operands hold zero. ok is false
+// for steps that mix slots.
 func (e *evaluator) quiet(i int) (q quiet, ok bool) {
 	if q, ok := e.packs.quiet[i]; ok {
 		return q, true
 	}
 	if q, ok = e.quietOf(i); ok {
-		// What is known of the error in all slots is known of it here.
+		// The fixed part bounds the error in every slot, so also here.
 		q.fresh.fixed, q.tied.fixed = 0, e.get(i).dev.fixed
 		e.packs.quiet[i] = q
 	}
@@ -211,7 +212,7 @@ func (e *evaluator) quietOf(i int) (quiet, bool) {
 			q = quiet{q.fresh.plus(r.fresh), q.roots.or(r.roots), q.tied.with(r.tied)}
 		}
 	case stepMulPlain:
-		// Also slots that the plain values leave out are empty now.
+		// Slots outside the plain values are empty, too, from here on.
 		a := e.get(s.a)
 		enc := deviation{own: spread{sd: e.ch.noise.Encode(s.plain.scale)}}
 		q.tied = q.tied.with(enc.times(a.mag + a.dev.limit()))
@@ -221,8 +222,8 @@ func (e *evaluator) quietOf(i int) (quiet, bool) {
 	return q, true
 }
 
-// blocks returns which blocks of stride slots hold more than the error of quiet. It takes
-// the steps that quiet knows.
+// blocks reports, for each block of stride slots, whether it holds more than the error of
+// quiet. It handles the steps that quiet handles.
 func (e *evaluator) blocks(i, stride int) []bool {
 	key := summand{i, shape{stride: stride}}
 	if known, ok := e.packs.blocks[key]; ok {

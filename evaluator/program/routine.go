@@ -12,7 +12,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// Routine is what can run: a Circuit, or a Set with a result for each program.
+// Routine is what can run: a Circuit, or a Set with one result per program.
 type Routine interface {
 	Parameters() henc.Parameters
 	// Form is equal for routines that can run together.
@@ -30,8 +30,8 @@ type Item struct {
 	Inputs    map[Input]*henc.Ciphertext
 }
 
-// routine is what runs: steps, and which of their values are results. A program has one
-// result, a set of programs has one for each. It does not change.
+// routine is a list of steps, and which of their values are results: one for a program, and
+// one per program for a set. It is immutable but for its caches.
 type routine struct {
 	name    string // for messages
 	params  henc.Parameters
@@ -47,14 +47,14 @@ type routine struct {
 
 func (r *routine) base() *routine { return r }
 
-// encoded are the plain slot values of a routine's steps, encoded for one context.
+// encoded holds the plain slot values of the steps, encoded for one context.
 type encoded struct {
 	ctx    *henc.Context
 	plains map[int]*henc.Plaintext
 }
 
-// maxContexts bounds the contexts, one for each device, that a routine keeps plaintexts
-// for. Those of a device that failed go when another comes.
+// maxContexts bounds the contexts, one per device, that a routine keeps plaintexts for. A new
+// context replaces those of failed devices.
 const maxContexts = 16
 
 // Parameters returns what the routine was compiled for.
@@ -193,9 +193,9 @@ func (r *routine) plaintext(ctx *henc.Context, i int) (*henc.Plaintext, error) {
 	return pt, nil
 }
 
-// Form is the SHA-256 hash of the parameters and of all steps with operands, levels,
-// scales, factors and plain values, and of which steps are results. Inputs count by their
-// place only: the same expression over the windows of different devices has one form.
+// Form is the SHA-256 hash of the parameters, of all steps (operands, levels, scales, factors
+// and plain values) and of which steps are results. Of an input only its place counts: the
+// same expression has the same form for every device.
 func (r *routine) Form() [32]byte {
 	r.formed.Do(func() { r.form = r.makeForm() })
 	return r.form
@@ -236,9 +236,9 @@ func (r *routine) makeForm() [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// Peak counts the values that are alive at a time and the working memory of the largest
-// step. What a device needs for a key switch is not in it, since that does not grow with
-// the number of items.
+// Peak bounds the values that are alive at a time and the working memory of the largest
+// step. It leaves out what a device needs to switch keys, because that does not grow with the
+// number of items.
 func (r *routine) Peak() int64 {
 	last := make([]int, len(r.steps)) // where each value is used last
 	for i := range r.steps {
@@ -260,7 +260,7 @@ func (r *routine) Peak() int64 {
 			work = 3 * polynomial(r.steps[s.a].level)
 		case stepSum: // two sums at a time
 			work = 2 * polynomial(s.level)
-		case stepAdd, stepSub, stepMulInt, stepMulPlain: // operands that lie apart are copied
+		case stepAdd, stepSub, stepMulInt, stepMulPlain: // separate operands are copied into one batch
 			work = 4 * polynomial(s.level)
 		}
 		held += 2 * polynomial(s.level)

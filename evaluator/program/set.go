@@ -11,30 +11,30 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// Set is several programs that run together: one list of steps with a result for each
+// Set is several programs that run together: one list of steps with one result per
 // program. It is immutable and safe for concurrent use.
 //
-// A set changes how results are made, never what they are:
+// A set changes how results are computed, but not what they are:
 //
-//   - Every result has the level, scale, A, B, root, slots and promised error that its
-//     program has alone. The key holder compiles each approved program alone and compares;
-//     it need not know what ran together.
-//   - Every result keeps that promise, and its coefficients stay within Circuit.Magnitude.
-//   - A result depends on no other windows than its program reads alone.
+//   - Each result has the level, scale, A, B, root, slots and promised error of its program
+//     compiled alone. The key holder compiles every approved program alone and compares, so
+//     it need not know which programs ran together.
+//   - Each result keeps that promise, and its coefficients stay within Circuit.Magnitude.
+//   - Each result depends only on the windows that its program reads.
 //
-// The slots that a program does not read may hold anything that is computed from the
-// windows that it reads, as they do in a result that was made alone.
+// Slots that a program does not read may hold anything computed from the windows that it
+// does read. That holds for a program that runs alone, too.
 type Set struct {
-	routine  // with one result for each program
+	routine  // with one result per program
 	circuits []*Circuit
 }
 
 var _ Routine = (*Set)(nil)
 
-// Fuse plans programs together. What several of them need is computed once, and sums of
-// several quantities share one sum in free slots. rotations lists those that there are keys
-// for; nil stands for all powers of two. Fuse fails with ErrParams if there are no programs,
-// or if their parameters differ or they describe a window in two ways.
+// Fuse plans programs together. Common steps run once, and several sums share one by using
+// its free slots. rotations lists the rotations that have keys; nil means every power of two.
+// Fuse fails with ErrParams if there are no programs, if their parameters differ, or if they
+// describe the same window differently.
 func Fuse(rotations []int, circuits ...*Circuit) (*Set, error) {
 	if len(circuits) == 0 {
 		return nil, fmt.Errorf("%w: a set has at least one program", ErrParams)
@@ -57,7 +57,7 @@ func Fuse(rotations []int, circuits ...*Circuit) (*Set, error) {
 	return s, nil
 }
 
-// alike refuses programs that describe a window in two ways.
+// alike refuses programs that describe the same window differently.
 func (s *Set) alike() error {
 	type window struct {
 		layout  [32]byte
@@ -81,8 +81,8 @@ func (s *Set) alike() error {
 	return nil
 }
 
-// merge takes the steps of every program, equal ones once. The results are those of the
-// programs alone, bit for bit.
+// merge joins the steps of all programs and keeps one of equal steps. Every result equals
+// that of its program alone, bit for bit.
 func (s *Set) merge() {
 	memo := map[stepKey]int{}
 	for _, c := range s.circuits {
@@ -107,9 +107,9 @@ func (s *Set) merge() {
 	}
 }
 
-// share plans the programs in one plan, in which sums are shared. It keeps the cheapest
-// plan that keeps what every program promises alone, if that is cheaper than their merged
-// steps. It fails if a program that was compiled does not parse again.
+// share looks for a plan of all programs in which sums are shared. If the cheapest one that
+// keeps every promise costs less than the merged steps, it replaces them. share fails only if
+// a compiled program does not parse again.
 func (s *Set) share(rotations []int) error {
 	g := newGraph()
 	var roots []*node
@@ -122,7 +122,7 @@ func (s *Set) share(rotations []int) error {
 		}
 		root, err := g.lower(src, &c.prog, tree)
 		if err != nil {
-			return nil // together they exceed the limit of operations
+			return nil // together the programs have too many operations
 		}
 		if root.op == opSqrt {
 			root = root.args[0]
@@ -148,10 +148,10 @@ func (s *Set) share(rotations []int) error {
 	return nil
 }
 
-// lacks reports of a rotation that it is not among some.
+// lacks returns a function that reports whether a rotation is missing from some.
 func lacks(some []int) func(int) bool { return func(k int) bool { return !slices.Contains(some, k) } }
 
-// policies lists those of the programs alone, each from every level that one starts at.
+// policies returns the policy of each program, combined with the starting level of each.
 func (s *Set) policies() (out []policy) {
 	var levels []int
 	for _, c := range s.circuits {
@@ -169,7 +169,7 @@ func (s *Set) policies() (out []policy) {
 	return out
 }
 
-// alone returns the key switches of the programs one by one; see switches.
+// alone returns what switches returns, summed over the programs compiled alone.
 func (s *Set) alone() (count, limbs int) {
 	for _, c := range s.circuits {
 		n, l := c.switches()
@@ -187,8 +187,8 @@ func (s *Set) names() []string {
 	return names
 }
 
-// For returns the set of other programs, which differ from those of s in their devices and
-// names alone; nil if they differ in more. It costs much less than Fuse.
+// For returns the set of circuits that differ from those of s only in devices and names. It
+// costs much less than Fuse, and returns nil if they differ in anything else.
 func (s *Set) For(circuits ...*Circuit) *Set {
 	if len(circuits) != len(s.circuits) {
 		return nil
@@ -231,15 +231,15 @@ func (s *Set) For(circuits ...*Circuit) *Set {
 // Circuits returns the programs, in the order of the results.
 func (s *Set) Circuits() []*Circuit { return slices.Clone(s.circuits) }
 
-// Run computes the results of all programs, in their order. It is Circuit.Run otherwise.
+// Run is Circuit.Run for all programs. The results are in the order of the programs.
 func (s *Set) Run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) ([]*henc.Ciphertext, error) {
 	return s.run(Item{Routine: s, Evaluator: ev, Inputs: inputs})
 }
 
-// set plans programs in one plan. It returns the steps and those of the results; ok is
-// false if they do not fit, or would not keep what the programs promise alone.
+// set plans all programs together. It returns the steps, and which of them are the results.
+// ok is false if a program does not fit or its promise would be broken.
 func (e *evaluator) set(roots []*node, circuits []*Circuit) (steps []step, results []int, ok bool) {
-	for range 2 { // the first pass finds the sums that the second one shares
+	for range 2 { // the second pass shares the sums that the first one finds
 		e.done, results = map[*node]val{}, nil
 		for i, root := range roots {
 			v := e.eval(root)
@@ -270,8 +270,8 @@ func (e *evaluator) set(roots []*node, circuits []*Circuit) (steps []step, resul
 	return steps, results, true
 }
 
-// as brings a value to the level, scale, factor and slots of a program's result. ok is
-// false where that would break the promise.
+// as adds the steps that bring a value to the level, scale, factor and slots of a program's
+// result, and returns the last. ok is false if that would break the promise.
 func (e *evaluator) as(v val, c *Circuit) (w int, ok bool) {
 	want, r := c.last(), v.a/c.out.A
 	if r == 0 || !finite(r) {
@@ -284,7 +284,7 @@ func (e *evaluator) as(v val, c *Circuit) (w int, ok bool) {
 				best, least = w, b
 			}
 		}
-		e.err = nil // this way only
+		e.err = nil // another way may work
 	}
 	for w := v.w; ; w = e.rescale(w) {
 		s := *e.get(w)
@@ -321,9 +321,9 @@ func (e *evaluator) as(v val, c *Circuit) (w int, ok bool) {
 	return best, least <= alone
 }
 
-// boundAs bounds the error of a step as the result of a program, of which v is the value;
-// infinite where its coefficients may be too large. It is finish's bound but for the
-// probability.
+// boundAs bounds the error of step w as the result of program c, where v is the value of the
+// step. It returns +Inf if the coefficients may be too large. Only the probability that it
+// allows differs from the bound of finish.
 func (e *evaluator) boundAs(w int, v val, c *Circuit) float64 {
 	s, out := e.get(w), c.out
 	if !e.ch.fits(s.level, s.mag, s.dev.limit(), s.scale) || (s.mag+s.dev.limit())*s.scale > c.Magnitude() {
