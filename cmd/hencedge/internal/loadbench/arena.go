@@ -9,13 +9,13 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 )
 
-// arena is memory outside of the heap for sealed windows, in slots of equal size.
+// arena holds sealed windows outside the heap, in slots of equal size.
 type arena struct {
 	memory []byte
 	slot   int // bytes
 }
 
-// room makes room for n slots; what was in them is lost.
+// room makes room for n slots. It may discard what the arena held.
 func (a *arena) room(n, slot int) error {
 	if a.slot = slot; len(a.memory) >= n*slot {
 		return nil
@@ -40,16 +40,16 @@ func (a *arena) free() error {
 	return err
 }
 
-// at returns the memory of slot i, empty.
+// at returns slot i as an empty slice with the capacity of the slot.
 func (a *arena) at(i int) []byte { return a.memory[i*a.slot : i*a.slot : (i+1)*a.slot] }
 
-// prepared is a sealed window in the arena, as the messages that carry it.
+// prepared is a sealed window, cut into the messages that carry it.
 type prepared struct {
 	device int
-	n      int64 // of the device, from 0
+	n      int64 // number of the device's window, from 0
 	id     [32]byte
-	chunks [][]byte
-	due    time.Time // when it is to be fed; zero: at any time
+	chunks [][]byte  // in the arena
+	due    time.Time // when to feed it; zero: at any time
 }
 
 func (p *prepared) bytes() (n int64) {

@@ -16,24 +16,24 @@ import (
 
 const evaluatorName = "load"
 
-// every is the length of a window. Windows are joined by their interval, so that programs
-// can look back and read several devices.
+// every is the length of a window. Windows join by their interval, so that programs can look
+// back and read several devices.
 const every = time.Second
 
-// bed is what a load needs before the service starts.
+// bed holds what a load needs before the service starts.
 type bed struct {
 	o       Options
 	dir     string // private, removed at the end
 	stream  config.Stream
 	devices []*device
-	given   []config.Program // before they were multiplied
+	given   []config.Program // before multiplied
 	cfg     *config.Evaluator
 	plan    *evaluator.Plan
 	signer  ed25519.PublicKey // of the evaluator
 	set     *keyholder.Set
 	reader  *keyholder.Reader
-	meta    transport.Meta // what the headers of all windows share
-	begin   int64          // start of the first window of every device, in multiples of every
+	meta    transport.Meta // the fields that the headers of all windows share
+	begin   int64          // start of each device's first window, in multiples of every
 }
 
 // device is a sender with its own signing key and its own data.
@@ -41,10 +41,10 @@ type device struct {
 	name   string
 	topic  string
 	key    *transport.SigningKey
-	bodies []body // in rotation: window n has bodies[n % len]
+	bodies []body // used in rotation: window n has bodies[n % len]
 }
 
-// body is an encrypted window and what is in it.
+// body is an encrypted window and its plaintext.
 type body struct {
 	values     [][]float64 // by channel
 	ciphertext []byte
@@ -69,7 +69,7 @@ func (b *bed) close() error {
 
 func (b *bed) path(name string) string { return filepath.Join(b.dir, name) }
 
-// ciphertextBytes is the size of a window's ciphertext.
+// ciphertextBytes returns the size of a window's ciphertext.
 func (b *bed) ciphertextBytes() int64 {
 	return int64(b.o.Params.CiphertextBytes(b.o.Params.MaxLevel(), b.o.Seeded))
 }
@@ -79,9 +79,9 @@ func (b *bed) free() int64 {
 	return b.o.Memory - b.ciphertextBytes()*int64(b.o.Windows)*int64(len(b.devices))
 }
 
-// slotRoom is what may be added to a window and its chunks beside the ciphertext, in bytes:
-// numbers in headers do not all have the same length.
+// slotRoom bounds what sealing and chunks add to a ciphertext, in bytes. It has some to spare,
+// because numbers in headers differ in length.
 const slotRoom = transport.SealRoom + transport.SealTail + 1024
 
-// slotBytes is the memory of a sealed window.
+// slotBytes returns the memory that a sealed window takes.
 func (b *bed) slotBytes() int { return int(b.ciphertextBytes()) + slotRoom }

@@ -110,10 +110,9 @@ func (b *bed) configure() (err error) {
 	return b.readAll()
 }
 
-// fits checks that the memory holds the ciphertexts, and beside them signed windows of all
-// devices.
+// fits checks that the memory holds all ciphertexts and some signed windows of each device.
 func (b *bed) fits() error {
-	const fewest = 2 // of each device
+	const fewest = 2 // signed windows per device
 	signed := (b.ciphertextBytes() + slotRoom) * int64(len(b.devices)) * fewest / 3 * 4
 	if missing := signed - b.free(); missing > 0 {
 		return fmt.Errorf(
@@ -128,7 +127,8 @@ func (b *bed) fits() error {
 	return nil
 }
 
-// readAll checks that some program reads every device: the windows of others would vanish.
+// readAll checks that every device is read by some program: the windows of others would have
+// no result.
 func (b *bed) readAll() error {
 	read := map[string]bool{}
 	for i := range b.plan.Programs {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// utilisation is what nvidia-smi says of GPUs: the share of its sampling period, up to a
-// second, in which at least one kernel ran.
+// utilisation is what nvidia-smi reports: the share of its sampling period, up to a second,
+// in which at least one kernel ran.
 type utilisation struct {
 	stop func()
 	mu   sync.Mutex
@@ -24,8 +24,8 @@ type reading struct {
 	share float64
 }
 
-// watchGPUs asks for the utilisation of GPUs several times a second until stop is called.
-// It fails if there is no nvidia-smi.
+// watchGPUs reads the utilisation of GPUs several times a second until stop is called. It
+// fails without nvidia-smi.
 func watchGPUs(ctx context.Context, uuids []string) (*utilisation, error) {
 	tool, err := exec.LookPath("nvidia-smi")
 	if err != nil {
@@ -67,8 +67,8 @@ func watchGPUs(ctx context.Context, uuids []string) (*utilisation, error) {
 	return u, nil
 }
 
-// between returns the mean of the readings in the intervals that segments measured, or nil
-// if there are none.
+// between returns the mean of the readings in the intervals that count, or nil if there are
+// no readings.
 func (u *utilisation) between(list []*segment) *float64 {
 	if u == nil {
 		return nil
@@ -90,7 +90,8 @@ func (u *utilisation) between(list []*segment) *float64 {
 	return &mean
 }
 
-// watch starts to watch the GPUs of the service. It remarks why it cannot.
+// watchGPUs watches the GPUs of the service. It returns nil if there are none or if it cannot,
+// and remarks why.
 func (b *bed) watchGPUs(ctx context.Context) *utilisation {
 	if len(b.o.GPUs) == 0 {
 		return nil

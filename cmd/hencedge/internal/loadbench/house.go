@@ -11,11 +11,11 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// patience bounds waits for something that comes soon if everything works: the service's
-// start and end, and the next result.
+// patience bounds the waits for what comes soon if everything works: the start and the end of
+// the service, and the next result.
 const patience = time.Minute
 
-// house is the running service, with the way to it.
+// house is the running service and the way to it.
 type house struct {
 	*bed
 	service  *evaluator.Service
@@ -23,11 +23,11 @@ type house struct {
 	checker  *checker
 	way      way
 	arena    arena
-	fed      int64   // windows of each device so far
-	outside  outside // what this process does beside the service
+	fed      int64   // windows per device so far
+	outside  outside // processor time that is not the service's
 
-	stopped  func() error
-	patience time.Duration // with results that do not come
+	stopped  func() error  // stops the service and waits for it
+	patience time.Duration // until missing results count as lost
 
 	mu       sync.Mutex
 	contexts []*henc.Context
@@ -35,8 +35,8 @@ type house struct {
 
 // way takes windows to the service and results from it to the checker.
 type way interface {
-	// feed hands over the chunks of a window, in order. It may block while the service
-	// has no room.
+	// feed hands over the chunks of a window, in order. It may block until the service has
+	// room.
 	feed(ctx context.Context, p *prepared) error
 	close() error
 }

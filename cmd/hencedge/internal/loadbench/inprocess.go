@@ -10,8 +10,8 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// inProcess is a transport.Client without a network: windows go straight to the handlers
-// of the service, and what it publishes to the checker.
+// inProcess is a transport.Client without a network. It gives windows straight to the handlers
+// of the service, and what the service publishes to the checker.
 type inProcess struct {
 	house    *house
 	mu       sync.RWMutex
@@ -23,7 +23,7 @@ var (
 	_ way              = (*inProcess)(nil)
 )
 
-// Publish takes chunks of results. Everything else that a service says is dropped.
+// Publish gives chunks of results to the checker and drops retained messages, such as births.
 func (c *inProcess) Publish(_ context.Context, topic string, payload []byte, retain bool) error {
 	if !retain {
 		c.house.checker.take(topic, payload)
@@ -53,8 +53,7 @@ func (c *inProcess) Close(context.Context) error { return nil }
 
 func (c *inProcess) close() error { return nil }
 
-// feed gives every chunk to the service in memory that is the service's own, as a network
-// client does.
+// feed gives the service a copy of every chunk, as a network client would.
 func (c *inProcess) feed(_ context.Context, p *prepared) error {
 	topic := c.house.devices[p.device].topic
 	c.mu.RLock()

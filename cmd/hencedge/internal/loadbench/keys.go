@@ -20,8 +20,8 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// makeKeys makes the key set with what the programs need, approves them, exports the
-// evaluation keys, and opens the key holder's reader.
+// makeKeys makes a key set for the programs, approves them, exports the evaluation keys and
+// opens the key holder's reader.
 func (b *bed) makeKeys() (err error) {
 	needs := keyholder.Needs{Rotations: []int{}, NoRelinearise: true}
 	for _, n := range b.plan.Needs() {
@@ -48,7 +48,8 @@ func (b *bed) makeKeys() (err error) {
 		keyholder.ExportOptions{}); err != nil {
 		return err
 	}
-	// Results are read when the clock has stopped, in any order. The checker counts them.
+	// An archive is read in any order: the kept results are verified in parallel, and the
+	// checker has counted them before.
 	b.reader, err = keyholder.NewReader(b.set, keyholder.ReaderOptions{Archive: true,
 		Signers:     map[string][]ed25519.PublicKey{evaluatorName: {b.signer}},
 		TopicPrefix: b.cfg.Broker.TopicPrefix})
@@ -58,7 +59,8 @@ func (b *bed) makeKeys() (err error) {
 	return b.reader.Load()
 }
 
-// encryptor returns what encrypts windows, and the names of its key.
+// encryptor returns the encryptor of the windows, its secret key, which the caller wipes even
+// after an error, and its public key.
 func (b *bed) encryptor(
 	ctx *henc.Context,
 ) (e henc.RealEncryptor, key *secret.Key, public *henc.PublicKey, err error) {
@@ -122,8 +124,8 @@ func (b *bed) encrypt() error {
 	return nil
 }
 
-// window makes window n of a device: each channel a slow wave with noise, around a place
-// of its own.
+// window makes window n of a device. Each channel is a slow wave with noise around a random
+// centre.
 func (b *bed) window(ctx *henc.Context, e henc.RealEncryptor, device, n uint64) (w body, err error) {
 	r := rand.New(rand.NewPCG(device, n))
 	for range b.stream.Channels {

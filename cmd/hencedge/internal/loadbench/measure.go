@@ -11,19 +11,19 @@ import (
 type snapshot struct {
 	at                time.Time
 	results, bytesOut int64
-	process           time.Duration // processor time, all of it
-	outside           time.Duration // of this the feeding and the checking
+	process           time.Duration // processor time of this process
+	outside           time.Duration // the part of it for feeding and checking
 	stages            map[string]stage
 	launches          uint64 // of kernels
 }
 
-// stage is the sum of the times of windows or results in a stage.
+// stage is how many windows or results passed a stage, and how long that took altogether.
 type stage struct {
 	seconds float64
 	count   uint64
 }
 
-// The metric of the stages, and the one that every window begins with.
+// The metric of the stages, and the stage that every window begins with.
 const (
 	stageMetric = "hencedge_evaluator_stage_seconds"
 	firstStage  = "receive"

@@ -16,14 +16,14 @@ import (
 // senders is how many connections the devices share.
 const senders = 8
 
-// overBroker takes windows to a broker, and results from there.
+// overBroker sends windows to a broker and receives results from it.
 type overBroker struct {
 	house   *house
-	server  server // nil: somebody else's
+	server  server // the broker, if it runs in this process; else nil
 	clients []transport.Client
 }
 
-// dialBroker connects the devices and the key holder, which listens at once.
+// dialBroker connects the devices and the key holder, and subscribes to the results.
 func (h *house) dialBroker(ctx context.Context) (w *overBroker, err error) {
 	w = &overBroker{house: h}
 	h.cfg.Broker.URL = h.o.Broker
@@ -64,7 +64,8 @@ func (h *house) dialBroker(ctx context.Context) (w *overBroker, err error) {
 	return w, nil
 }
 
-// feed publishes the chunks of a window together and waits until the broker has them.
+// feed publishes all chunks of a window at once and waits until the broker has acknowledged
+// them.
 func (w *overBroker) feed(ctx context.Context, p *prepared) error {
 	devices := w.clients[1:]
 	w.house.checker.sent(p)
@@ -77,7 +78,8 @@ func (w *overBroker) feed(ctx context.Context, p *prepared) error {
 	return g.Wait()
 }
 
-// close hangs up. What the evaluator left at the broker, retained, is removed.
+// close disconnects. At somebody else's broker it first removes the evaluator's retained
+// messages.
 func (w *overBroker) close() (err error) {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()

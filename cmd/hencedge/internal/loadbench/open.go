@@ -81,7 +81,7 @@ func (h *house) makeWay(ctx context.Context, deps *evaluator.Deps) (way, error) 
 	return h.dialBroker(ctx)
 }
 
-// note keeps the contexts that the service computes with.
+// note records a context that the service computes with.
 func (h *house) note(c *henc.Context, err error) (*henc.Context, error) {
 	if err == nil {
 		h.mu.Lock()

@@ -1,6 +1,5 @@
-// Package loadbench measures an evaluator under load: real, signed windows of many
-// devices, made beforehand, go through the whole service, and every result that comes out
-// is checked.
+// Package loadbench measures an evaluator under load. It feeds the whole service with real
+// windows of many devices, encrypted and signed beforehand, and checks every result.
 //
 // The parts, each with the files that a reader opens in this order:
 //
@@ -10,10 +9,10 @@
 //	checker  counts results, compares headers, decrypts samples    verify.go, checker.go
 //	bed      keys, devices, encrypted windows, configuration       build.go, keys.go, programs.go, bed.go
 //
-// Sealing costs about as much as the service spends on the whole window, and it hashes on
-// the same cores. So all windows of a segment are sealed before its clock starts, into
-// memory outside of the heap, which does not change how often the service's garbage is
-// collected. Decryption follows when the clock has stopped.
+// Sealing a window costs about as much as all that the service does with it, on the same
+// cores. So all windows of a segment are sealed before its clock starts. They lie outside
+// the heap, where they do not change how often garbage is collected. Results are decrypted
+// after the clock has stopped.
 package loadbench
 
 import (
@@ -34,38 +33,38 @@ import (
 // Options of Run.
 type Options struct {
 	Params   henc.Parameters
-	Devices  int    // that send; 1 to MaxDevices
+	Devices  int    // number of senders; 1 to MaxDevices
 	Programs string // file of programs; empty: mean, variance and covariance of each device
-	Samples  int    // of a window, per channel
-	Channels int    // of a window
-	Windows  int    // different ciphertexts of each device, sealed again and again
+	Samples  int    // per window and channel
+	Channels int    // per window
+	Windows  int    // different ciphertexts per device, sealed again and again
 	Workers  int    // of the evaluator; 0: one per processor
-	Seeded   bool   // windows with a seed in place of half of the ciphertext
+	Seeded   bool   // a seed replaces half of each ciphertext
 
 	Length  time.Duration // measured time of each load
 	Rate    float64       // windows per second; 0: as many as the service takes
-	Half    bool          // after the highest rate, measure at half of it
-	Memory  int64         // bytes for ciphertexts, signed windows and kept results; 0: a share of this machine's
+	Half    bool          // measure again, at half of the highest rate
+	Memory  int64         // bytes for ciphertexts, signed windows and kept results; 0: an eighth of the machine's
 	Broker  string        // empty: in process; Embedded; or a URL
 	Profile string        // file for a processor profile of the first measured segment
 
-	// How the evaluator computes, see evaluator.Deps. GPUs are the identifiers of its GPUs.
+	// How the evaluator computes: see evaluator.Deps. GPUs has the identifiers of its GPUs.
 	GPUs    []string
 	Context engine.NewContext
 	More    func(henc.Parameters) ([]*henc.Context, error)
 	Reopen  func(*henc.Context) (*henc.Context, error)
 
 	Logger *slog.Logger
-	Remark func(message string) // what is prepared, and how much memory that takes
+	Remark func(message string) // is told what is prepared and how much memory that takes
 }
 
-// Of the machine's memory a load takes an eighth, within these bounds.
+// A load takes an eighth of the machine's memory, within these bounds.
 const (
 	leastDefault = 256 << 20
 	mostDefault  = 16 << 30
 )
 
-// defaultMemory returns the memory for a load on this machine.
+// defaultMemory returns the memory for a load on this machine, in bytes.
 func defaultMemory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -80,7 +79,7 @@ func defaultMemory() int64 {
 	return min(max(total/8, leastDefault), mostDefault)
 }
 
-// Embedded is the Broker in this process.
+// Embedded, as Options.Broker, starts a broker in this process.
 const Embedded = "embedded"
 
 // Bounds of Options.

@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outside is the processor time of this process that is not the service's.
-type outside struct{ feeding, checking atomic.Int64 } // nanoseconds
+// outside is the processor time that this process spends on other things than the service,
+// in nanoseconds.
+type outside struct{ feeding, checking atomic.Int64 }
 
-// spend adds the processor time of f, which must not block, to ns.
+// spend runs f, which must not block, and adds its processor time to ns.
 func spend(ns *atomic.Int64, f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -20,7 +21,7 @@ func spend(ns *atomic.Int64, f func()) {
 	ns.Add(threadTime() - start)
 }
 
-// threadTime is the processor time of this thread.
+// threadTime returns the processor time of this thread in nanoseconds, or 0 if it is unknown.
 func threadTime() int64 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
@@ -29,7 +30,7 @@ func threadTime() int64 {
 	return t.Nano()
 }
 
-// processTime is the processor time of this process.
+// processTime returns the processor time of this process.
 func processTime() (time.Duration, error) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Names in programs: streamName of every device, channels x, y, z and c4, c5, ... A program
-// whose inputs are of eachDevice runs once for every device, under a name of its own.
+// Names in programs: every device has the stream streamName with channels x, y, z, c4, c5, ...
+// A program whose inputs are of eachDevice runs once for every device, under its own name.
 const (
 	streamName = "load"
 	eachDevice = "device"
@@ -45,7 +45,7 @@ func defaultPrograms(channels int) []config.Program {
 	return list
 }
 
-// programs returns the programs to run, before they are multiplied.
+// programs returns the programs to run, still of eachDevice.
 func (b *bed) programs() ([]config.Program, error) {
 	if b.o.Programs != "" {
 		return b.readPrograms(b.o.Programs)
@@ -75,7 +75,7 @@ func (b *bed) programs() ([]config.Program, error) {
 	return keep, nil
 }
 
-// reason returns a compiler's refusal in one line.
+// reason returns why a program was refused, in one line.
 func reason(err error) string {
 	var e *program.Error
 	if errors.As(err, &e) {
@@ -87,8 +87,8 @@ func reason(err error) string {
 // namedDevices is how many devices the programs of a file can name one by one.
 const namedDevices = 64
 
-// readPrograms reads the part "programs" of an evaluator's configuration. The rest is
-// written behind it, so that the lines of errors are those of the file.
+// readPrograms reads the "programs" of an evaluator's configuration. It appends the rest of
+// the configuration, so that errors name the lines of the file.
 func (b *bed) readPrograms(file string) ([]config.Program, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *bed) readPrograms(file string) ([]config.Program, error) {
 	return cfg.Programs, nil
 }
 
-// multiplied returns the programs with those of eachDevice once for every device.
+// multiplied replaces each program of eachDevice by one program for every device.
 func (b *bed) multiplied(list []config.Program) ([]config.Program, error) {
 	var out []config.Program
 	for _, p := range list {
@@ -179,7 +179,7 @@ func (b *bed) multiplied(list []config.Program) ([]config.Program, error) {
 	return out, nil
 }
 
-// expressions describes programs for a record: "mean(x)" or, if it is not of each device,
+// expressions describes programs for a record: a program of eachDevice as "mean(x)", others as
 // "name: expression".
 func expressions(list []config.Program) []string {
 	var out []string

@@ -14,10 +14,9 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 )
 
-// Run puts an evaluator under load and emits a record for each load: at the highest rate
-// or at the one that was asked for, then, with Half, at half of the highest. It fails if a
-// single result is lost, doubled, or beyond its promised error, and with ErrOptions for
-// options that cannot work.
+// Run puts an evaluator under load and emits one record per load: at Options.Rate or the
+// highest rate, then, with Half, at half of the highest. It fails if a single result is lost,
+// doubled, or beyond its promised error, and with ErrOptions if the options cannot work.
 func Run(ctx context.Context, o Options, emit func(benchmark.LoadRecord) error) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -51,22 +50,22 @@ func Run(ctx context.Context, o Options, emit func(benchmark.LoadRecord) error) 
 	return emit(r)
 }
 
-// pace is what the warm-up found out.
+// pace is what the warm-up measured.
 type pace struct {
-	windows     float64       // a second
-	results     float64       // a window
-	resultBytes float64       // of a result
-	decrypt     time.Duration // to verify and decrypt a result, on all processors
+	windows     float64       // per second
+	results     float64       // per window
+	resultBytes float64       // per result
+	decrypt     time.Duration // to verify and decrypt one result, using all processors
 }
 
-// Of the warm-up.
+// Bounds of the warm-up.
 const (
 	firstWindows = 64
 	warmTime     = 500 * time.Millisecond
 )
 
-// warmUp feeds ever more windows until a segment says how fast the service is. It checks
-// every result.
+// warmUp feeds ever longer segments until one takes long enough to show how fast the service
+// is. It checks every result.
 func (h *house) warmUp(ctx context.Context) (p pace, err error) {
 	n := len(h.devices)
 	for rounds := max(firstWindows/n, 1); ; rounds *= 4 {
@@ -86,20 +85,20 @@ func (h *house) warmUp(ctx context.Context) (p pace, err error) {
 	}
 }
 
-// mostRounds is how many windows of each device fit into three quarters of the memory that
-// is free. The last quarter is for results that wait to be decrypted.
+// mostRounds returns how many windows per device fit into three quarters of the free memory.
+// The last quarter is for results that wait to be decrypted.
 func (h *house) mostRounds() int {
 	return int(h.free() / 4 * 3 / int64(h.slotBytes()*len(h.devices)))
 }
 
-// The part of a segment that passes before it counts, and the least time in which a service
-// that gathers windows is in step.
+// A segment counts after fillPart of its time, but not before fillTime: a service that
+// gathers windows needs that long to reach its pace.
 const (
 	fillPart = 0.15
 	fillTime = 300 * time.Millisecond
 )
 
-// measure runs segments until enough time was measured.
+// measure runs segments until they have measured for Options.Length.
 func (h *house) measure(
 	ctx context.Context,
 	p pace,
@@ -131,29 +130,29 @@ func (h *house) measure(
 	return r, nil
 }
 
-// size returns a segment that measures for the rest of the time, if the memory holds its
-// windows.
+// size returns a segment for the time that is left, or a shorter one if the memory does not
+// hold its windows.
 func (h *house) size(left time.Duration, speed, rate float64) load {
 	n := len(h.devices)
 	limit := max(time.Duration(float64(left)/(1-fillPart)), left+fillTime)
 	spare := 1.0
 	if rate == 0 {
-		spare = 1.4 // it may be faster than the warm-up
+		spare = 1.4 // the service may be faster than in the warm-up
 	}
 	rounds := int(math.Ceil(speed*spare*limit.Seconds()/float64(n))) + 1
 	if most := h.mostRounds(); rounds > most {
 		rounds = most
 		limit = min(limit, time.Duration(float64(rounds*n)/speed*float64(time.Second)))
 	}
-	// A segment that the memory cuts short has at least half of its time left to measure.
+	// However short the segment, at least half of it is measured.
 	fill := min(max(time.Duration(fillPart*float64(limit)), fillTime), limit/2)
 	return load{rounds: rounds, limit: limit, fill: fill, rate: rate}
 }
 
-// shortSegment is a segment whose ends weigh too much.
+// shortSegment is the length below which the ends of a segment distort the result.
 const shortSegment = 2 * time.Second
 
-// tell says what is prepared.
+// tell remarks how many windows are prepared and which results are decrypted.
 func (h *house) tell(l load, one int64) {
 	windows := l.rounds * len(h.devices)
 	which := "all results"
@@ -170,8 +169,8 @@ func (h *house) tell(l load, one int64) {
 	}
 }
 
-// checkEvery returns which results are decrypted: one in so many of each program, so that
-// decryption takes about as long as the load, and the kept results fit into a quarter of
+// checkEvery returns K: one in K results of each program is decrypted. It is chosen so that
+// decryption takes about as long as the load, and that the kept results fit into a quarter of
 // the memory.
 func (h *house) checkEvery(p pace, speed float64) int64 {
 	results := speed * p.results * h.o.Length.Seconds()
@@ -180,7 +179,7 @@ func (h *house) checkEvery(p pace, speed float64) int64 {
 	return int64(math.Ceil(max(byTime, byMemory, 1)))
 }
 
-// profiled runs a segment, with a profile of the processor if one is wanted.
+// profiled runs a segment. The first one writes a processor profile, if one is wanted.
 func (h *house) profiled(ctx context.Context, l load, first bool) (s *segment, err error) {
 	if h.o.Profile == "" || !first {
 		return h.run(ctx, l)
@@ -194,7 +193,7 @@ func (h *house) profiled(ctx context.Context, l load, first bool) (s *segment, e
 	return h.run(ctx, l)
 }
 
-// record sums segments up.
+// record adds segments up to a record.
 func (h *house) record(list []*segment, one int64) benchmark.LoadRecord {
 	p, ctx := h.o.Params, h.contexts[0]
 	b := ctx.Ring().Backend()
@@ -248,7 +247,7 @@ func (h *house) record(list []*segment, one int64) benchmark.LoadRecord {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// quantiles sorts delays.
+// quantiles returns the quantiles of delays, which it sorts.
 func quantiles(delays []time.Duration) (q benchmark.Quantiles) {
 	if len(delays) == 0 {
 		return q

@@ -10,7 +10,7 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// seal makes the windows of several rounds, one window of each device in each, and returns
+// seal makes the windows of several rounds, with one window per device in each. It returns
 // them round by round.
 func (h *house) seal(rounds int) ([]prepared, error) {
 	b := h.bed
@@ -39,7 +39,7 @@ func (h *house) seal(rounds int) ([]prepared, error) {
 	return out, g.Wait()
 }
 
-// sealOne signs window p.n of a device and puts its chunks into room.
+// sealOne signs window p.n of device p.device and writes its chunks to room.
 func (b *bed) sealOne(p *prepared, room []byte) error {
 	d := b.devices[p.device]
 	m := b.meta

@@ -14,19 +14,19 @@ import (
 )
 
 // segment is a stretch of load. The interval that counts begins when the pipeline is full
-// and ends with the feeding, or is all of it (uneven).
+// and ends with the last window that is fed. If that is uneven, the whole segment counts.
 type segment struct {
-	fed        int64 // windows
-	bytesIn    int64 // of their messages
-	from, to   snapshot
-	start, end snapshot // of all of it, the last results included
+	fed        int64    // windows
+	bytesIn    int64    // of their messages
+	from, to   snapshot // of the interval that counts
+	start, end snapshot // of the segment, including its last results
 	delays     []delay
 	checked    verified
 }
 
-// uneven reports whether the interval from which the service was full until the end of the
-// feeding says little: it is short, or as many windows were not taken in as worked off,
-// because queues grew all the time.
+// uneven reports whether the interval that counts says little: it has less than half of the
+// results, or queues grew or shrank in it, so that the service took in more windows than it
+// finished, or fewer.
 func (s *segment) uneven() bool {
 	all, results := s.end.results-s.start.results, s.to.results-s.from.results
 	taken := float64(s.to.stages[firstStage].count - s.from.stages[firstStage].count)
@@ -34,24 +34,24 @@ func (s *segment) uneven() bool {
 	return results < all/2 || math.Abs(taken-done) > 0.05*done
 }
 
-// feeders share out the devices: feeder f has devices f, f+feeders, ... and feeds one
+// feeders returns the number of feeders. Feeder f has devices f, f+feeders, ... and feeds one
 // window of each in turn.
 func (h *house) feeders() int { return min(len(h.devices), 4*runtime.GOMAXPROCS(0), 64) }
 
-// look is how often a segment looks how far it is.
+// look is the interval at which a segment checks its progress.
 const look = 5 * time.Millisecond
 
-// ahead is how many windows a device may be ahead of another.
+// ahead bounds how many windows a device may be ahead of another.
 const ahead = 2
 
-// rounds keeps the feeders near each other, and stops them after the same round.
+// rounds keeps the feeders together and stops them all after the same round.
 type rounds struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	at      []int // round of each feeder
 	stopAt  int
 	started int
-	ended   bool // without waiting for anybody
+	ended   bool // stop at once, whatever the others do
 }
 
 func newRounds(feeders, stopAt int) *rounds {
@@ -60,8 +60,8 @@ func newRounds(feeders, stopAt int) *rounds {
 	return r
 }
 
-// begin reports whether a feeder is to feed its next round. It waits for those that are
-// far behind.
+// begin reports whether a feeder may feed its next round. It waits for feeders that are far
+// behind.
 func (r *rounds) begin(feeder, round int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *rounds) begin(feeder, round int) bool {
 		r.changed.Wait()
 	}
 	if r.ended || round >= r.stopAt {
-		r.at[feeder] = math.MaxInt - ahead // nobody waits for it
+		r.at[feeder] = math.MaxInt - ahead // so that no other waits for it
 		r.changed.Broadcast()
 		return false
 	}
@@ -79,7 +79,7 @@ func (r *rounds) begin(feeder, round int) bool {
 	return true
 }
 
-// stop ends the feeding with the rounds that have begun.
+// stop ends the feeding after the rounds that have begun.
 func (r *rounds) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,23 +97,23 @@ func (r *rounds) end() {
 
 // load is what a segment feeds.
 type load struct {
-	rounds int           // windows of each device, at most
-	limit  time.Duration // of the feeding
+	rounds int           // windows per device, at most
+	limit  time.Duration // how long to feed
 	fill   time.Duration // until the pipeline counts as full
-	rate   float64       // windows per second; 0: as many as are taken
-	one    int64         // one in so many results is decrypted
-	// profile is where a processor profile goes, up to the last result; nil: nowhere.
+	rate   float64       // windows per second; 0: as many as the service takes
+	one    int64         // one in so many results of each program is decrypted
+	// profile receives a processor profile of the segment; nil: none is made.
 	profile io.Writer
 }
 
-// run seals windows, feeds them, waits for all results and checks those that were kept.
+// run seals windows, feeds them, waits for all results, and verifies those that it kept.
 func (h *house) run(ctx context.Context, l load) (*segment, error) {
 	list, err := h.seal(l.rounds)
 	if err != nil {
 		return nil, err
 	}
 	h.checker.reset(l.one)
-	runtime.GC() // what sealing left must not be collected on the clock
+	runtime.GC() // so that no garbage of the sealing is collected on the clock
 	s := new(segment)
 	if s.start, err = h.snapshot(); err != nil {
 		return nil, err
@@ -147,7 +147,8 @@ func (h *house) run(ctx context.Context, l load) (*segment, error) {
 	return s, err
 }
 
-// feed feeds windows.
+// feed feeds windows until l says to stop, and takes the snapshots of the interval that
+// counts.
 func (h *house) feed(ctx context.Context, l load, list []prepared, s *segment) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -187,7 +188,7 @@ func (h *house) feed(ctx context.Context, l load, list []prepared, s *segment) e
 	return err
 }
 
-// wait waits until a time.
+// wait waits until a time, or until ctx ends.
 func wait(ctx context.Context, until time.Time) error {
 	d := time.Until(until)
 	if d <= 0 {
@@ -201,8 +202,8 @@ func wait(ctx context.Context, until time.Time) error {
 	}
 }
 
-// watch takes the snapshots at the ends of the interval that counts, and ends the feeding
-// when its time is over.
+// watch takes a snapshot at either end of the interval that counts, and ends the feeding when
+// its time is up.
 func (h *house) watch(ctx context.Context, l load, s *segment, turn *rounds, done <-chan struct{}) (err error) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -234,8 +235,8 @@ func (h *house) watch(ctx context.Context, l load, s *segment, turn *rounds, don
 	}
 }
 
-// drain waits for the results of everything that was fed. Each has to follow within a
-// while, or it is lost.
+// drain waits for the results of all windows that were fed. If none comes for h.patience, the
+// missing ones are lost.
 func (h *house) drain(ctx context.Context) error {
 	want := h.checker.expected(h.fed)
 	tick := time.NewTicker(look)
@@ -261,7 +262,7 @@ func (h *house) drain(ctx context.Context) error {
 	}
 }
 
-// extra refuses results that no window explains.
+// extra fails if more results came than the windows explain.
 func (h *house) extra(want int64) error {
 	if got, _ := h.checker.counts(); got > want {
 		return fmt.Errorf("%d results came, want %d", got, want)

@@ -13,15 +13,15 @@ import (
 	"github.com/hencedge/hencedge/evaluator/program"
 )
 
-// verified is what the decrypted results come to.
+// verified sums up the decrypted results.
 type verified struct {
 	results int64
-	worst   float64 // largest error as a part of its bound
+	worst   float64 // largest error divided by its bound
 	took    time.Duration
 }
 
 // verify verifies and decrypts the kept results, as the key holder does, and compares each
-// value with the plaintext answer. An error beyond its promise ends the run.
+// value with the plaintext answer. It fails if an error exceeds its promise.
 func (c *checker) verify() (v verified, err error) {
 	c.mu.Lock()
 	list := c.kept
@@ -71,7 +71,7 @@ func (c *checker) verifyOne(k *kept) (worst float64, err error) {
 	return worst, nil
 }
 
-// plain returns what the windows of a result hold, by variable and lag.
+// plain returns the plaintext windows of a result, by variable and lag.
 func (b *bed) plain(k *kept) map[string][]float64 {
 	out := map[string][]float64{}
 	for i, in := range k.program.inputs {
