@@ -23,7 +23,7 @@ import (
 //   - The queue whose oldest job has waited longest goes first, and its oldest jobs first.
 //   - Each job gets its own answer. After an error, unless the device failed, both halves of
 //     the batch run again: only the faulty job fails, and a batch that exhausted the memory
-//     may fit in parts.
+//     may fit in parts. A single job then waits until other batches have freed theirs.
 type gatherer struct {
 	width   width
 	latency time.Duration
@@ -33,6 +33,9 @@ type gatherer struct {
 	lines   map[[32]byte][]*ticket // queues by form, oldest job first; none is empty
 	running int                    // batches
 	newest  int                    // jobs in the batch that was started last
+	held    int                    // batches that run, or whose results are not freed yet
+	frees   int                    // batches that have freed their memory
+	freed   chan struct{}          // closed by the next of them; nil: nobody waits
 	alarm   *time.Timer            // starts the next batch after Options.Latency
 }
 
@@ -153,13 +156,13 @@ func (g *gatherer) answer(batch []*ticket, place func()) bool {
 		g.onBatch()
 	}
 	start := time.Now()
-	b, err := program.RunBatch(items)
+	b, err := g.compute(items)
 	if err != nil && len(batch) > 1 && !errors.Is(err, cutrantt.ErrDevice) {
 		half := len(batch) / 2
 		first := g.answer(batch[:half], place)
 		return g.answer(batch[half:], place) || first
 	}
-	all := &shared{batch: b, place: place}
+	all := &shared{batch: b, place: place, freed: g.release}
 	all.left.Store(int32(len(batch)))
 	took := time.Since(start) / time.Duration(len(batch))
 	for i, t := range batch {
@@ -169,6 +172,60 @@ func (g *gatherer) answer(batch []*ticket, place func()) bool {
 		close(t.ready)
 	}
 	return err == nil
+}
+
+// compute runs items together. One item for which there is no memory waits until another batch
+// has freed its own, and runs again.
+func (g *gatherer) compute(items []program.Item) (b *program.Batch, err error) {
+	for try := 0; ; try++ {
+		g.mu.Lock()
+		g.held++
+		before := g.frees
+		g.mu.Unlock()
+		if b, err = program.RunBatch(items); err == nil {
+			return b, nil
+		}
+		g.release()
+		if len(items) > 1 || try == memoryTries || !errors.Is(err, cutrantt.ErrMemory) ||
+			errors.Is(err, cutrantt.ErrDevice) || !g.awaitFree(before+1) {
+			return nil, err
+		}
+	}
+}
+
+// memoryTries is how often an item waits for memory. Others may take what was freed.
+const memoryTries = 8
+
+// release notes that a batch has freed its memory.
+func (g *gatherer) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held--
+	g.frees++
+	if g.freed != nil {
+		close(g.freed)
+		g.freed = nil
+	}
+}
+
+// awaitFree returns once more than seen batches have freed their memory. It reports false if no
+// batch is left that could.
+func (g *gatherer) awaitFree(seen int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.frees == seen {
+		if g.held == 0 {
+			return false
+		}
+		if g.freed == nil {
+			g.freed = make(chan struct{})
+		}
+		freed := g.freed
+		g.mu.Unlock()
+		<-freed
+		g.mu.Lock()
+	}
+	return true
 }
 
 // sortByKey groups the jobs by key, because neighbours in a batch share the key that they
@@ -187,6 +244,7 @@ func sortByKey(batch []*ticket) {
 type shared struct {
 	batch *program.Batch
 	place func()
+	freed func()
 	left  atomic.Int32
 }
 
@@ -209,5 +267,6 @@ func (s share) done() {
 	s.all.place()
 	if s.all.left.Add(-1) == 0 {
 		s.all.batch.Free()
+		s.all.freed()
 	}
 }

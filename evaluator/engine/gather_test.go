@@ -366,6 +366,44 @@ func TestGatherExhaustedMemory(t *testing.T) {
 	}
 }
 
+// TestGatherWaitsForMemory: a job that finds no memory because of another one's results waits
+// until these are freed.
+func TestGatherWaitsForMemory(t *testing.T) {
+	r := newRig(t, 1, width{batches: 2, most: 1}, time.Second)
+	g := r.e.lanes[r.circuits[0].Parameters().Hash()].devices[0].gather
+	second := make(chan struct{})
+	var calls atomic.Int64
+	full := func(int) error {
+		switch calls.Add(1) {
+		case 1:
+			<-second
+		case 2:
+			close(second)
+			return cutrantt.ErrMemory
+		default:
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.held != 1 {
+				t.Errorf("%d batches hold memory", g.held)
+			}
+		}
+		return nil
+	}
+	r.devices[0].before.Store(&full)
+	if n := r.all(2, nil); n != 0 || r.fallbacks.Load() != 0 || calls.Load() != 3 {
+		t.Errorf("%d jobs failed, %d fallbacks, %d runs", n, r.fallbacks.Load(), calls.Load())
+	}
+	if g.held != 0 {
+		t.Errorf("%d batches hold memory at the end", g.held)
+	}
+	// Where nothing else holds memory, the job goes to the processor.
+	never := func(int) error { return cutrantt.ErrMemory }
+	r.devices[0].before.Store(&never)
+	if n := r.all(1, nil); n != 0 || r.fallbacks.Load() != 1 {
+		t.Errorf("%d jobs failed, %d fallbacks", n, r.fallbacks.Load())
+	}
+}
+
 // TestGatherLatency: a job that finds a large batch under way waits for no more than the
 // latency, and for nothing where the device is idle.
 func TestGatherLatency(t *testing.T) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -83,13 +84,30 @@ func (r *reader) readSome() {
 	if n == 0 {
 		return
 	}
-	bodies := make([][]byte, n)
+	r.readTogether(some)
+}
+
+// readTogether reads ciphertexts in one call. Those for which the device has no memory are read
+// again in two halves: fewer of them may fit.
+func (r *reader) readTogether(some []*unread) {
+	bodies := make([][]byte, len(some))
 	for i, u := range some {
 		bodies[i] = u.body
 	}
 	cts, errs := r.many(bodies)
+	var full []*unread
 	for i, u := range some {
+		if len(some) > 1 && errors.Is(errs[i], cutrantt.ErrMemory) {
+			full = append(full, u)
+			continue
+		}
 		u.ct, u.err = cts[i], errs[i]
 		close(u.done)
+	}
+	if half := (len(full) + 1) / 2; half > 0 {
+		r.readTogether(full[:half])
+		if half < len(full) {
+			r.readTogether(full[half:])
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -73,6 +74,41 @@ func TestReader(t *testing.T) {
 	}
 	if waiting() != 0 || len(r.calls) != 0 {
 		t.Errorf("%d wait, %d calls are under way", waiting(), len(r.calls))
+	}
+}
+
+// TestReaderExhaustedMemory: of ciphertexts that do not fit into memory together, each is read
+// that fits alone.
+func TestReaderExhaustedMemory(t *testing.T) {
+	const odd = 5 // fits never
+	var calls [][]byte
+	r := &reader{many: func(bodies [][]byte) ([]*henc.Ciphertext, []error) {
+		var all []byte
+		cts, errs := make([]*henc.Ciphertext, len(bodies)), make([]error, len(bodies))
+		for i, b := range bodies {
+			all = append(all, b[0])
+			cts[i] = &henc.Ciphertext{Level: int(b[0])}
+			if b[0] != 0 && (len(bodies) > 2 || b[0] == odd) { // 0 is of another shape
+				cts[i], errs[i] = nil, fmt.Errorf("full: %w", cutrantt.ErrMemory)
+			}
+		}
+		calls = append(calls, all)
+		return cts, errs
+	}}
+	var some []*unread
+	for i := range 9 {
+		some = append(some, &unread{body: []byte{byte(i)}, done: make(chan struct{})})
+	}
+	r.readTogether(some)
+	for i, u := range some {
+		<-u.done
+		if full := errors.Is(u.err, cutrantt.ErrMemory); full != (i == odd) || !full && u.ct.Level != i {
+			t.Errorf("%d: %v, %v", i, u.ct, u.err)
+		}
+	}
+	want := [][]byte{{0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4}, {1, 2}, {3, 4}, {5, 6, 7, 8}, {5, 6}, {5}, {7, 8}}
+	if !slices.EqualFunc(calls, want, slices.Equal) {
+		t.Errorf("calls %v, want %v", calls, want)
 	}
 }
 
