@@ -7,16 +7,17 @@ import (
 	"github.com/hencedge/hencedge/henc/internal/chain"
 )
 
-// BatchEvaluator runs each operation on several independent ciphertexts at a time, item i
-// under the keys of its own evaluator. The results are those of Evaluator's operations of
-// the same names bit for bit. A GPU runs them in one set of launches, whatever their
-// number. One failure fails the batch. It is immutable and safe for concurrent use.
+// BatchEvaluator runs each operation on several independent ciphertexts at once, item i under
+// the keys of evaluator i. The results equal those of Evaluator's operation of the same name,
+// bit for bit. A GPU runs a batch of any size in one set of launches. If one item fails, the
+// whole operation fails. A BatchEvaluator is immutable and safe for concurrent use.
 type BatchEvaluator struct {
 	ctx *Context
 	evs []*Evaluator
 }
 
-// NewBatchEvaluator makes a batch evaluator of one or more evaluators of one context.
+// NewBatchEvaluator makes a batch evaluator with one item per evaluator. It fails with
+// ErrParams if there are none or if they do not share one context.
 func NewBatchEvaluator(evs []*Evaluator) (*BatchEvaluator, error) {
 	if len(evs) == 0 {
 		return nil, fmt.Errorf("%w: a batch of no evaluators", ErrParams)
@@ -40,14 +41,14 @@ func (be *BatchEvaluator) Context() *Context {
 	return be.ctx
 }
 
-// Ciphertexts are ciphertexts of one level and one scale, one for each item of a batch.
-// Those that an operation made lie side by side in one allocation, so that element-wise
-// operations on all of them are one call of the ring, and they are freed together.
+// Ciphertexts holds one ciphertext per item of a batch, all at one level and one scale. The
+// results of an operation share one allocation: an element-wise operation on all of them is
+// one call of the ring, and they are freed together.
 type Ciphertexts struct {
 	level int
 	scale float64
 	items []*cutrantt.Batch // 2 polynomials each
-	whole *cutrantt.Batch   // the 2*len(items) polynomials of all; nil: they lie apart
+	whole *cutrantt.Batch   // all 2*len(items) polynomials; nil if the items are separate
 }
 
 // Level is the level of every item.
@@ -74,7 +75,7 @@ func (a *Ciphertexts) Len() int {
 	return len(a.items)
 }
 
-// At returns item i, nil outside the batch. It shares the memory of the batch: freeing it
+// At returns item i, or nil outside the batch. It shares the memory of the batch: freeing it
 // frees all items.
 func (a *Ciphertexts) At(i int) *Ciphertext {
 	if i < 0 || i >= a.Len() {
@@ -93,10 +94,10 @@ func (a *Ciphertexts) WithScale(scale float64) *Ciphertexts {
 	return &c
 }
 
-// Of makes a batch of one ciphertext for each item, all at one scale, read at a level:
-// of those at higher levels the leading limbs, as DropLevel does. It copies nothing. It
-// fails with ErrLevel for ciphertexts below the level and with ErrScale for different
-// scales.
+// Of makes a batch of one ciphertext per item, at the given level. Like DropLevel it takes the
+// leading limbs of ciphertexts at higher levels, but it copies nothing. It fails with
+// ErrParams unless there is one ciphertext per item, with ErrLevel if one is below the level,
+// and with ErrScale if their scales differ.
 func (be *BatchEvaluator) Of(cts []*Ciphertext, level int) (*Ciphertexts, error) {
 	const op = "batch"
 	if be == nil || be.ctx == nil || len(cts) != len(be.evs) {
@@ -131,7 +132,7 @@ func (be *BatchEvaluator) Of(cts []*Ciphertext, level int) (*Ciphertexts, error)
 	return out, nil
 }
 
-// Free gives back the memory of what an operation made. It must not be used again.
+// Free frees the result of an operation, which must not be used again.
 func (be *BatchEvaluator) Free(a *Ciphertexts) {
 	if be != nil && be.ctx != nil && a != nil && a.whole != nil {
 		be.ctx.ring.Free(a.whole)
@@ -216,7 +217,7 @@ func (be *BatchEvaluator) copied(op string, a *Ciphertexts, level int) (*Ciphert
 	})
 }
 
-// halves returns c0 and c1 of each item.
+// halves returns c0 and c1 of every item.
 func (a *Ciphertexts) halves(c *chain.Chain) (c0, c1 []*cutrantt.Batch) {
 	var all []*cutrantt.Batch
 	if a.whole != nil {
@@ -232,7 +233,8 @@ func (a *Ciphertexts) halves(c *chain.Chain) (c0, c1 []*cutrantt.Batch) {
 	return c0, c1
 }
 
-// joined returns the items side by side. It copies them if they lie apart; c frees that.
+// joined returns all items as one batch of the ring. It copies separate items; c frees the
+// copy.
 func (be *BatchEvaluator) joined(c *chain.Chain, a *Ciphertexts) *cutrantt.Batch {
 	if a.whole != nil {
 		return a.whole
@@ -252,7 +254,7 @@ func (be *BatchEvaluator) valid(op string, a *Ciphertexts) error {
 	}
 	for i := range a.items {
 		if i > 0 && a.whole != nil {
-			break // they are views of it
+			break // the other items are views of the same batch
 		}
 		if err := be.ctx.CheckCiphertext(a.At(i)); err != nil {
 			return fmt.Errorf("%s: item %d: %w", op, i, err)
@@ -285,8 +287,8 @@ func (be *BatchEvaluator) result(
 	return r[0], nil
 }
 
-// results allocates batches of n results, runs f, which writes all of them, and returns
-// them only if all of it worked.
+// results allocates batches of n results each and runs f, which writes all of them. After an
+// error it frees them.
 func (ctx *Context) results(
 	op string, level, n, batches int, scale float64, f func(c *chain.Chain, out []*Ciphertexts),
 ) ([]*Ciphertexts, error) {
@@ -315,17 +317,17 @@ func (ctx *Context) results(
 	return out, nil
 }
 
-// batch is the batch evaluator of one item.
+// batch returns a batch evaluator whose one item is ev.
 func (ev *Evaluator) batch() *BatchEvaluator {
 	return &BatchEvaluator{ctx: ev.ctx, evs: []*Evaluator{ev}}
 }
 
-// alone is a batch of one ciphertext.
+// alone returns a batch of one ciphertext.
 func alone(a *Ciphertext) *Ciphertexts {
 	return &Ciphertexts{level: a.Level, scale: a.Scale, items: []*cutrantt.Batch{a.Value}, whole: a.Value}
 }
 
-// first is the only result.
+// first returns the only item of a batch of one.
 func first(r *Ciphertexts, err error) (*Ciphertext, error) {
 	if err != nil {
 		return nil, err

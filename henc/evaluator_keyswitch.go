@@ -18,8 +18,7 @@ func (c *Context) gadget() cutrantt.Gadget {
 	return cutrantt.Gadget{Alpha: c.params.Alpha(), Special: c.params.PLimbs()}
 }
 
-// operands returns the key of each item. Items of one evaluator that follow each other
-// share it.
+// operands returns the key of each item. Neighbours with the same evaluator share it.
 func (be *BatchEvaluator) operands(of func(ev *Evaluator) (cutrantt.Operand, error)) ([]cutrantt.Operand, error) {
 	keys := make([]cutrantt.Operand, len(be.evs))
 	for i, ev := range be.evs {

@@ -52,9 +52,9 @@ func (be *BatchEvaluator) product(op string, merge bool, a, b *Ciphertexts) (*Ci
 	return be.multiply(op, merge, a, b)
 }
 
-// multiply is a*b under the keys of each item, with the rescaling if merge is set:
-// (acc + P*low)/(P*q_top) for the sum acc of digits times keys and the degree-2 product
-// (low_0, low_1, d2). The operands were checked.
+// multiply returns a*b, each item under its own key. If merge is set, it rescales as well:
+// (acc + P*low)/(P*q_top), where acc is the sum of digits times keys and (low_0, low_1, d2)
+// the product of degree 2. The caller has checked the operands.
 func (be *BatchEvaluator) multiply(op string, merge bool, a, b *Ciphertexts) (*Ciphertexts, error) {
 	keys, err := be.operands(func(ev *Evaluator) (cutrantt.Operand, error) { return ev.relin(op, a.level) })
 	if err != nil {

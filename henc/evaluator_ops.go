@@ -89,8 +89,8 @@ func (ev *Evaluator) Rescale(a *Ciphertext) (*Ciphertext, error) {
 	})
 }
 
-// run allocates the result, runs f, which writes all of it, and returns the
-// result only if all of it worked.
+// run allocates the result and runs f, which writes all of it. After an error it frees the
+// result.
 func (ev *Evaluator) run(
 	op string, level int, scale float64, f func(c *chain.Chain, out *cutrantt.Batch),
 ) (*Ciphertext, error) {

@@ -45,8 +45,7 @@ func (be *BatchEvaluator) Rotate(a *Ciphertexts, k int) (*Ciphertexts, error) {
 	return r[0], nil
 }
 
-// RotateMany is Evaluator.RotateMany for each item: batch i of the results is rotated by
-// ks[i].
+// RotateMany is Evaluator.RotateMany for each item. Result i is a rotated by ks[i].
 func (be *BatchEvaluator) RotateMany(a *Ciphertexts, ks []int) ([]*Ciphertexts, error) {
 	if err := be.valid("rotate", a); err != nil {
 		return nil, err
@@ -54,7 +53,7 @@ func (be *BatchEvaluator) RotateMany(a *Ciphertexts, ks []int) ([]*Ciphertexts, 
 	return be.rotate(a, ks)
 }
 
-// rotate is RotateMany for an operand that was checked.
+// rotate is RotateMany without the checks of a.
 func (be *BatchEvaluator) rotate(a *Ciphertexts, ks []int) ([]*Ciphertexts, error) {
 	const op = "rotate"
 	elements := make([]uint64, len(ks))
@@ -129,7 +128,7 @@ func (be *BatchEvaluator) SumSlots(a *Ciphertexts, n, stride int) (*Ciphertexts,
 	return sum, nil
 }
 
-// accumulate adds b to the result a, which is freed after an error.
+// accumulate adds b to a, which must be the result of an operation. After an error it frees a.
 func (be *BatchEvaluator) accumulate(a, b *Ciphertexts) error {
 	c := chain.New(be.ctx.ring)
 	c.Op3(be.ctx.ring.Add, a.whole, a.whole, be.joined(c, b))
