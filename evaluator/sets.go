@@ -23,20 +23,42 @@ import (
 // ExplainSets describes the programs of cfg that read the same windows, for keys for all
 // powers of two. It fails with a *CheckError.
 func ExplainSets(cfg *config.Evaluator) ([]program.SetExplanation, error) {
+	c, err := Estimate(cfg)
+	return c.Sets, err
+}
+
+// Costs is what the programs of a configuration take.
+type Costs struct {
+	Sets  []program.SetExplanation
+	Batch int64    // bytes of a GPU's memory for the values of cfg.Batch windows, at most
+	Of    []string // programs that run together and take that
+}
+
+// Estimate returns the costs of the programs of cfg. It fails with a *CheckError.
+func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 	plan, err := Check(cfg)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	var out []program.SetExplanation
+	take := func(r program.Routine, names ...string) {
+		if n := int64(cfg.Batch) * r.Peak(); n > c.Batch {
+			c.Batch, c.Of = n, names
+		}
+	}
+	for i := range plan.Programs {
+		take(plan.Programs[i].Circuit, plan.Programs[i].Name)
+	}
 	var made fusions
 	for _, g := range plan.together() {
 		set, err := made.fuse(g, nil)
 		if err != nil {
-			return nil, err
+			return Costs{}, err
 		}
-		out = append(out, set.Explain())
+		e := set.Explain()
+		c.Sets = append(c.Sets, e)
+		take(set, e.Programs...)
 	}
-	return out, nil
+	return c, nil
 }
 
 // fuse plans the programs that run together, for the keys that there are.

@@ -165,6 +165,28 @@ func TestCommonRotations(t *testing.T) {
 	}
 }
 
+// TestEstimate: a batch takes what its windows take in the set or program that needs most.
+func TestEstimate(t *testing.T) {
+	cfg := testConfig(t, setPrograms()...)
+	r := newRig(t, cfg)
+	var most int64
+	for i := range r.service.plan.Programs {
+		most = max(most, r.service.plan.Programs[i].Circuit.Peak())
+	}
+	for _, p := range r.service.programs {
+		if p.set != nil {
+			most = max(most, p.set.Peak())
+		}
+	}
+	for _, batch := range []int{1, 256} {
+		cfg.Batch = batch
+		c, err := Estimate(cfg)
+		if err != nil || c.Batch != int64(batch)*most || len(c.Of) == 0 || len(c.Sets) != 1 {
+			t.Errorf("a batch of %d: %+v, %v; want %d bytes", batch, c, err, int64(batch)*most)
+		}
+	}
+}
+
 // TestSetOrder: all jobs of a set's programs leave the queue in the order in which they
 // came, whatever their programs: with a store, one may wait for an earlier one of the set.
 func TestSetOrder(t *testing.T) {

@@ -97,7 +97,7 @@ another machine.`,
 			if cerr := a.Checked(file, err, warnings); cerr != nil || a.JSON {
 				return cerr
 			}
-			return a.tellSets(cfg)
+			return a.tellCosts(cfg)
 		},
 	}
 	cli.ConfigFlag(cmd, &file, "evaluator.yaml")
@@ -159,11 +159,20 @@ prints what programs over the same windows cost together. It needs no keys and n
 	return cmd
 }
 
-// tellSets prints what programs over the same windows save by running together.
-func (a *app) tellSets(cfg *config.Evaluator) error {
-	sets, err := evaluator.ExplainSets(cfg)
-	if err != nil || len(sets) == 0 {
+// tellCosts prints what a batch takes of a GPU, and what programs over the same windows save by
+// running together.
+func (a *app) tellCosts(cfg *config.Evaluator) error {
+	costs, err := evaluator.Estimate(cfg)
+	if err != nil {
 		return err
+	}
+	if _, err := fmt.Fprintf(a.Std.Out, "a batch of %s takes up to %s of a GPU's memory (%s)\n",
+		cli.Plural(cfg.Batch, "window"), cli.Bytes(costs.Batch), strings.Join(costs.Of, ", ")); err != nil {
+		return err
+	}
+	sets := costs.Sets
+	if len(sets) == 0 {
+		return nil
 	}
 	programs, together, alone := 0, 0, 0
 	for _, s := range sets {
