@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/cmplx"
 	"slices"
 	"sync"
 	"testing"
@@ -32,33 +33,77 @@ func TestOperations(t *testing.T) {
 }
 
 func operations(t *testing.T, r *rig) {
-	ev, p, slots := r.evaluator(t), r.p, r.p.Slots()
-	top, enc := p.MaxLevel(), r.ctx.Encoder()
-	x, y := uniform(slots, 1), uniform(slots, 2)
-	a := must(r.seeded.EncryptComplex(x, top, 0, seedOf("x")))(t)
-	b := must(r.enc.EncryptComplex(y, top, 0, seedOf("y")))(t)
-	py := must(enc.EncodeComplex(y, top, a.Scale))(t)
-	rot := func(z []complex128, k int) []complex128 {
-		k = (k%slots + slots) % slots
-		return append(slices.Clone(z[k:]), z[:k]...)
-	}
-	each := func(f func(j int) complex128) []complex128 {
-		z := make([]complex128, slots)
-		for j := range z {
-			z[j] = f(j)
-		}
-		return z
-	}
-	conj := func(z complex128) complex128 { return complex(real(z), -imag(z)) }
+	o := newOperands(t, r)
+	a, p := o.a, r.p
 	// The public-key noise of b dominates: a factor of 8 for the constants.
-	fresh := p.Noise().Max(math.Sqrt2*p.Noise().FreshPK(a.Scale), slots)
-	tests := []struct {
-		name  string
-		ct    func() (*henc.Ciphertext, error)
-		want  func(j int) complex128
-		level int
-		scale float64
-	}{
+	fresh := p.Noise().Max(math.Sqrt2*p.Noise().FreshPK(a.Scale), p.Slots())
+	before := download(t, r, a.Value)
+	for _, tt := range append(o.arithmetic(), o.moves()...) {
+		ct, err := tt.ct()
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		got := must(r.dec.DecryptComplex(ct))(t)
+		if e := maxError(got, o.each(tt.want)); e > 8*fresh {
+			t.Errorf("%s: error 2^%.1f, want at most 2^%.1f", tt.name, math.Log2(e), math.Log2(8*fresh))
+		}
+		if ct.Level != tt.level || math.Abs(ct.Scale/tt.scale-1) > 1e-12 {
+			t.Errorf("%s: level %d scale 2^%.3f, want level %d scale 2^%.3f", tt.name, ct.Level, math.Log2(ct.Scale),
+				tt.level, math.Log2(tt.scale))
+		}
+	}
+	if !slices.Equal(before, download(t, r, a.Value)) {
+		t.Error("an operation changed its input")
+	}
+}
+
+// operands are what operations are tested with: x encrypted as a, y as b and encoded as py.
+type operands struct {
+	ev    *henc.Evaluator
+	p     henc.Parameters
+	top   int // level of all
+	slots int
+	x, y  []complex128
+	a, b  *henc.Ciphertext
+	py    *henc.Plaintext
+}
+
+func newOperands(t *testing.T, r *rig) *operands {
+	t.Helper()
+	o := &operands{ev: r.evaluator(t), p: r.p, top: r.p.MaxLevel(), slots: r.p.Slots()}
+	o.x, o.y = uniform(o.slots, 1), uniform(o.slots, 2)
+	o.a = must(r.seeded.EncryptComplex(o.x, o.top, 0, seedOf("x")))(t)
+	o.b = must(r.enc.EncryptComplex(o.y, o.top, 0, seedOf("y")))(t)
+	o.py = must(r.ctx.Encoder().EncodeComplex(o.y, o.top, o.a.Scale))(t)
+	return o
+}
+
+// each returns f of every slot.
+func (o *operands) each(f func(j int) complex128) []complex128 {
+	z := make([]complex128, o.slots)
+	for j := range z {
+		z[j] = f(j)
+	}
+	return z
+}
+
+// rotated returns slot j of x rotated by k.
+func (o *operands) rotated(j, k int) complex128 { return o.x[((j+k)%o.slots+o.slots)%o.slots] }
+
+// operationTest is an operation with the slots, level and scale that it must give.
+type operationTest struct {
+	name  string
+	ct    func() (*henc.Ciphertext, error)
+	want  func(j int) complex128
+	level int
+	scale float64
+}
+
+// arithmetic are the sums and products.
+func (o *operands) arithmetic() []operationTest {
+	ev, p, top, x, y, a, b, py := o.ev, o.p, o.top, o.x, o.y, o.a, o.b, o.py
+	return []operationTest{
 		{"add", func() (*henc.Ciphertext, error) { return ev.Add(a, b) }, func(j int) complex128 { return x[j] + y[j] },
 			top, a.Scale},
 		{"sub", func() (*henc.Ciphertext, error) { return ev.Sub(a, b) }, func(j int) complex128 { return x[j] - y[j] },
@@ -98,13 +143,20 @@ func operations(t *testing.T, r *rig) {
 		{"mul rescale", func() (*henc.Ciphertext, error) { return ev.MulRescale(a, b) }, func(j int) complex128 {
 			return x[j] * y[j]
 		}, top - 1, a.Scale * b.Scale / p.RescaleFactor(top)},
+	}
+}
+
+// moves are the operations that move slots or change the level.
+func (o *operands) moves() []operationTest {
+	ev, top, slots, x, a := o.ev, o.top, o.slots, o.x, o.a
+	return []operationTest{
 		{"drop", func() (*henc.Ciphertext, error) { return ev.DropLevel(a, 1) }, func(j int) complex128 { return x[j] },
 			top - 1, a.Scale},
 		{"rotate", func() (*henc.Ciphertext, error) { return ev.Rotate(a, 5) }, func(j int) complex128 {
-			return rot(x, 5)[j]
+			return o.rotated(j, 5)
 		}, top, a.Scale},
 		{"rotate back", func() (*henc.Ciphertext, error) { return ev.Rotate(a, slots-1) }, func(j int) complex128 {
-			return rot(x, -1)[j]
+			return o.rotated(j, -1)
 		}, top, a.Scale},
 		{"rotate by nothing", func() (*henc.Ciphertext, error) { return ev.Rotate(a, -slots) }, func(j int) complex128 {
 			return x[j]
@@ -115,9 +167,9 @@ func operations(t *testing.T, r *rig) {
 				return nil, err
 			}
 			return ev.Rotate(c, 2)
-		}, func(j int) complex128 { return rot(x, 2)[j] }, 0, a.Scale},
+		}, func(j int) complex128 { return o.rotated(j, 2) }, 0, a.Scale},
 		{"conjugate", func() (*henc.Ciphertext, error) { return ev.Conjugate(a) }, func(j int) complex128 {
-			return conj(x[j])
+			return cmplx.Conj(x[j])
 		}, top, a.Scale},
 		{"sum slots", func() (*henc.Ciphertext, error) { return ev.SumSlots(a, 8, 1) }, func(j int) complex128 {
 			var s complex128
@@ -130,25 +182,6 @@ func operations(t *testing.T, r *rig) {
 			func(j int) complex128 {
 				return x[j] + x[(j+2)%slots] + x[(j+4)%slots] + x[(j+6)%slots]
 			}, top, a.Scale},
-	}
-	before := download(t, r, a.Value)
-	for _, tt := range tests {
-		ct, err := tt.ct()
-		if err != nil {
-			t.Errorf("%s: %v", tt.name, err)
-			continue
-		}
-		got := must(r.dec.DecryptComplex(ct))(t)
-		if e := maxError(got, each(tt.want)); e > 8*fresh {
-			t.Errorf("%s: error 2^%.1f, want at most 2^%.1f", tt.name, math.Log2(e), math.Log2(8*fresh))
-		}
-		if ct.Level != tt.level || math.Abs(ct.Scale/tt.scale-1) > 1e-12 {
-			t.Errorf("%s: level %d scale 2^%.3f, want level %d scale 2^%.3f", tt.name, ct.Level, math.Log2(ct.Scale),
-				tt.level, math.Log2(tt.scale))
-		}
-	}
-	if !slices.Equal(before, download(t, r, a.Value)) {
-		t.Error("an operation changed its input")
 	}
 }
 
