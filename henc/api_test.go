@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -60,34 +61,95 @@ func keyOf(k *henc.EvaluationKeys) func(uint64) (*henc.SwitchingKey, error) {
 // TestNothingPanics calls every method and most functions of henc and henc/secret
 // with good, empty, hostile and foreign arguments, also on nil and zero receivers.
 func TestNothingPanics(t *testing.T) {
-	p := must(henc.Named("edge12-d1"))(t)
-	ctx := must(henc.NewContext(p))(t)
-	other := must(henc.NewContext(must(henc.Named("edge12-add"))(t)))(t)
-	key := must(secret.Generate(ctx, seedOf("panics")))(t)
-	pk := must(key.PublicKey())(t)
-	enc := must(henc.NewEncryptor(ctx, pk))(t)
-	keys := must(key.EvaluationKeys([]int{1}, true))(t)
-	ev := henc.NewEvaluator(ctx, keys)
-	ct := must(enc.EncryptReal([]float64{1}, 1, 0, nil))(t)
-	freed := must(enc.EncryptReal([]float64{1}, 1, 0, nil))(t)
-	ctx.Ring().Free(freed.Value)
-	pt := must(ctx.Encoder().EncodeReal([]float64{1}, 1, 0x1p26))(t)
-	body, keyBytes := must(ctx.MarshalCiphertext(ct))(t), must(ctx.MarshalPublicKey(pk))(t)
-
+	o := newObjects(t)
 	args := arguments{}
-	args.add(ctx, (*henc.Context)(nil), &henc.Context{}, other)
-	args.add(p, henc.Parameters{}, other.Parameters())
-	args.add(ct, freed, (*henc.Ciphertext)(nil), &henc.Ciphertext{},
-		&henc.Ciphertext{Value: ct.Value, Level: -1, Scale: 1},
-		&henc.Ciphertext{Value: ct.Value, Level: 99, Scale: math.NaN()},
+	args.addPlain()
+	o.addTo(t, args)
+	calls := slices.Concat(o.methods(), functions())
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, c := range calls {
+		for range 150 {
+			if f := reflect.ValueOf(c.v); !args.call(t, rng, c.name, f) {
+				t.Errorf("%s: there are no arguments for %s", c.name, f.Type())
+				break
+			}
+		}
+	}
+	t.Logf("%d functions and methods", len(calls))
+}
+
+// objects are good objects of every type, two of which were freed.
+type objects struct {
+	p                 henc.Parameters
+	ctx, other        *henc.Context
+	key               *secret.Key
+	pk                *henc.PublicKey
+	enc               *henc.Encryptor
+	keys              *henc.EvaluationKeys
+	ev                *henc.Evaluator
+	be                *henc.BatchEvaluator
+	ct, freed         *henc.Ciphertext
+	batch, freedBatch *henc.Ciphertexts
+	pt                *henc.Plaintext
+	body, keyBytes    []byte
+}
+
+func newObjects(t *testing.T) *objects {
+	t.Helper()
+	o := &objects{}
+	o.p = must(henc.Named("edge12-d1"))(t)
+	o.ctx = must(henc.NewContext(o.p))(t)
+	o.other = must(henc.NewContext(must(henc.Named("edge12-add"))(t)))(t)
+	o.key = must(secret.Generate(o.ctx, seedOf("panics")))(t)
+	o.pk = must(o.key.PublicKey())(t)
+	o.enc = must(henc.NewEncryptor(o.ctx, o.pk))(t)
+	o.keys = must(o.key.EvaluationKeys([]int{1}, true))(t)
+	o.ev = henc.NewEvaluator(o.ctx, o.keys)
+	o.ct = must(o.enc.EncryptReal([]float64{1}, 1, 0, nil))(t)
+	o.freed = must(o.enc.EncryptReal([]float64{1}, 1, 0, nil))(t)
+	o.ctx.Ring().Free(o.freed.Value)
+	o.pt = must(o.ctx.Encoder().EncodeReal([]float64{1}, 1, 0x1p26))(t)
+	o.body, o.keyBytes = must(o.ctx.MarshalCiphertext(o.ct))(t), must(o.ctx.MarshalPublicKey(o.pk))(t)
+	o.be = must(henc.NewBatchEvaluator([]*henc.Evaluator{o.ev, o.ev}))(t)
+	o.batch = must(o.be.Of([]*henc.Ciphertext{o.ct, o.ct}, 1))(t)
+	o.freedBatch = must(o.be.Clone(o.batch))(t)
+	o.be.Free(o.freedBatch)
+	return o
+}
+
+// addTo adds the objects, and empty, hostile and foreign ones of the same types.
+func (o *objects) addTo(t *testing.T, args arguments) {
+	t.Helper()
+	args.add(o.ctx, (*henc.Context)(nil), &henc.Context{}, o.other)
+	args.add(o.p, henc.Parameters{}, o.other.Parameters())
+	args.add(o.ct, o.freed, (*henc.Ciphertext)(nil), &henc.Ciphertext{},
+		&henc.Ciphertext{Value: o.ct.Value, Level: -1, Scale: 1},
+		&henc.Ciphertext{Value: o.ct.Value, Level: 99, Scale: math.NaN()},
 		&henc.Ciphertext{Value: &cutrantt.Batch{}, Level: 1, Scale: 2},
-		&henc.Ciphertext{Value: pt.Value, Level: 1, Scale: 0x1p26})
-	args.add(pt, (*henc.Plaintext)(nil), &henc.Plaintext{}, &henc.Plaintext{Value: ct.Value, Level: 1, Scale: 4})
-	args.add(pk, (*henc.PublicKey)(nil), &henc.PublicKey{}, &henc.PublicKey{Value: ct.Value})
-	args.add(keys, (*henc.EvaluationKeys)(nil), &henc.EvaluationKeys{},
+		&henc.Ciphertext{Value: o.pt.Value, Level: 1, Scale: 0x1p26})
+	args.add(o.pt, (*henc.Plaintext)(nil), &henc.Plaintext{}, &henc.Plaintext{Value: o.ct.Value, Level: 1, Scale: 4})
+	args.add(o.pk, (*henc.PublicKey)(nil), &henc.PublicKey{}, &henc.PublicKey{Value: o.ct.Value})
+	args.add(o.keys, (*henc.EvaluationKeys)(nil), &henc.EvaluationKeys{},
 		&henc.EvaluationKeys{Relin: &henc.SwitchingKey{}, Galois: map[uint64]*henc.SwitchingKey{5: nil, 0: {}, 2: nil}})
-	args.add(ct.Value, pk.Value, freed.Value, (*cutrantt.Batch)(nil), &cutrantt.Batch{})
-	args.add(key, (*secret.Key)(nil), &secret.Key{})
+	args.add(o.ct.Value, o.pk.Value, o.freed.Value, (*cutrantt.Batch)(nil), &cutrantt.Batch{})
+	args.add(o.key, (*secret.Key)(nil), &secret.Key{})
+	args.add([]*henc.Evaluator(nil), []*henc.Evaluator{nil}, []*henc.Evaluator{o.ev}, []*henc.Evaluator{{}})
+	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{o.ct}, []*henc.Ciphertext{nil})
+	args.add((*henc.Ciphertexts)(nil), &henc.Ciphertexts{}, o.batch, must(o.be.Clone(o.batch))(t), o.freedBatch,
+		o.batch.WithScale(math.NaN()))
+	args.add([]byte(nil), []byte{0x89, 2}, o.body, o.body[:100], o.keyBytes, o.keyBytes[:100])
+	args.add([][]byte(nil), [][]byte{o.body, nil, o.keyBytes}, [][]byte{o.body, o.body[:100]})
+	args[reflect.TypeFor[io.Writer]()] = []reflect.Value{reflect.ValueOf(io.Discard), reflect.ValueOf(fullDisk{})}
+	args.add(henc.EvaluationKeyStream{}, henc.EvaluationKeyStream{Elements: []uint64{5}},
+		henc.EvaluationKeyStream{Elements: []uint64{5, 1, 2}, Galois: keyOf(o.keys)},
+		henc.EvaluationKeyStream{Relin: func() (*henc.SwitchingKey, error) { return nil, nil },
+			Elements: []uint64{5, 5}, Galois: keyOf(&henc.EvaluationKeys{})})
+	args.add(henc.ParametersLiteral{}, henc.ParametersLiteral{Name: "x", LogN: 12, LogScale: 26, Mode: henc.ModeSingle,
+		Depth: math.MaxInt})
+}
+
+// addPlain adds numbers, texts and lists of them.
+func (args arguments) addPlain() {
 	args.add(0, 1, -1, 5, 4096, math.MaxInt, math.MinInt)
 	args.add(int64(0), int64(7), int64(math.MinInt64))
 	args.add(uint32(0), uint32(math.MaxUint32))
@@ -100,55 +162,43 @@ func TestNothingPanics(t *testing.T) {
 	args.add((*henc.Seed)(nil), &henc.Seed{1})
 	args.add([]*henc.Seed(nil), []*henc.Seed{nil}, []*henc.Seed{nil, {2}})
 	args.add((*[32]byte)(nil), &[32]byte{3})
-	args.add([]byte(nil), []byte{0x89, 2}, body, body[:100], keyBytes, keyBytes[:100])
-	args.add([][]byte(nil), [][]byte{body, nil, keyBytes}, [][]byte{body, body[:100]})
 	args.add([]int(nil), []int{1, 0, -1}, []int{math.MinInt})
 	args.add([]uint64(nil), []uint64{0, 1, 2, 3, 1 << 40})
 	args.add([]int32(nil), make([]int32, 4096), []int32{math.MinInt32})
 	args.add(true, false)
 	args.add("", "edge12-d1")
-	args.add([]*henc.Evaluator(nil), []*henc.Evaluator{nil}, []*henc.Evaluator{ev}, []*henc.Evaluator{{}})
-	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{ct}, []*henc.Ciphertext{nil})
-	be := must(henc.NewBatchEvaluator([]*henc.Evaluator{ev, ev}))(t)
-	batch := must(be.Of([]*henc.Ciphertext{ct, ct}, 1))(t)
-	freedBatch := must(be.Clone(batch))(t)
-	be.Free(freedBatch)
-	args.add((*henc.Ciphertexts)(nil), &henc.Ciphertexts{}, batch, must(be.Clone(batch))(t), freedBatch,
-		batch.WithScale(math.NaN()))
-	args[reflect.TypeFor[io.Writer]()] = []reflect.Value{reflect.ValueOf(io.Discard), reflect.ValueOf(fullDisk{})}
-	args.add(henc.EvaluationKeyStream{}, henc.EvaluationKeyStream{Elements: []uint64{5}},
-		henc.EvaluationKeyStream{Elements: []uint64{5, 1, 2}, Galois: keyOf(keys)},
-		henc.EvaluationKeyStream{Relin: func() (*henc.SwitchingKey, error) { return nil, nil },
-			Elements: []uint64{5, 5}, Galois: keyOf(&henc.EvaluationKeys{})})
-	args.add(henc.ParametersLiteral{}, henc.ParametersLiteral{Name: "x", LogN: 12, LogScale: 26, Mode: henc.ModeSingle,
-		Depth: math.MaxInt})
+}
 
-	type named struct {
-		name string
-		v    any
-	}
-	var calls []named
+// named is a function, or a receiver of methods.
+type named struct {
+	name string
+	v    any
+}
+
+// methods returns every method of good, nil and zero receivers, but for wiping the keys
+// that others need.
+func (o *objects) methods() (calls []named) {
 	for _, r := range []named{
-		{"context", ctx}, {"nil context", (*henc.Context)(nil)}, {"zero context", &henc.Context{}},
-		{"parameters", p}, {"zero parameters", henc.Parameters{}}, {"noise", p.Noise()},
+		{"context", o.ctx}, {"nil context", (*henc.Context)(nil)}, {"zero context", &henc.Context{}},
+		{"parameters", o.p}, {"zero parameters", henc.Parameters{}}, {"noise", o.p.Noise()},
 		{"zero noise", henc.NoiseModel{}},
-		{"encoder", ctx.Encoder()}, {"nil encoder", (*henc.Encoder)(nil)}, {"zero encoder", &henc.Encoder{}},
-		{"encryptor", enc}, {"nil encryptor", (*henc.Encryptor)(nil)}, {"zero encryptor", &henc.Encryptor{}},
-		{"evaluator", ev}, {"nil evaluator", (*henc.Evaluator)(nil)}, {"zero evaluator", &henc.Evaluator{}},
-		{"evaluator without keys", henc.NewEvaluator(ctx, nil)},
-		{"evaluator without context", henc.NewEvaluator(nil, keys)},
-		{"batch evaluator", be}, {"nil batch evaluator", (*henc.BatchEvaluator)(nil)},
+		{"encoder", o.ctx.Encoder()}, {"nil encoder", (*henc.Encoder)(nil)}, {"zero encoder", &henc.Encoder{}},
+		{"encryptor", o.enc}, {"nil encryptor", (*henc.Encryptor)(nil)}, {"zero encryptor", &henc.Encryptor{}},
+		{"evaluator", o.ev}, {"nil evaluator", (*henc.Evaluator)(nil)}, {"zero evaluator", &henc.Evaluator{}},
+		{"evaluator without keys", henc.NewEvaluator(o.ctx, nil)},
+		{"evaluator without context", henc.NewEvaluator(nil, o.keys)},
+		{"batch evaluator", o.be}, {"nil batch evaluator", (*henc.BatchEvaluator)(nil)},
 		{"zero batch evaluator", &henc.BatchEvaluator{}},
-		{"batch", batch}, {"nil batch", (*henc.Ciphertexts)(nil)}, {"zero batch", &henc.Ciphertexts{}},
-		{"ciphertext", ct}, {"nil ciphertext", (*henc.Ciphertext)(nil)}, {"nil seed", (*henc.Seed)(nil)},
-		{"key", key}, {"nil key", (*secret.Key)(nil)}, {"zero key", &secret.Key{}},
-		{"decryptor", secret.NewDecryptor(ctx, key)}, {"nil decryptor", (*secret.Decryptor)(nil)},
+		{"batch", o.batch}, {"nil batch", (*henc.Ciphertexts)(nil)}, {"zero batch", &henc.Ciphertexts{}},
+		{"ciphertext", o.ct}, {"nil ciphertext", (*henc.Ciphertext)(nil)}, {"nil seed", (*henc.Seed)(nil)},
+		{"key", o.key}, {"nil key", (*secret.Key)(nil)}, {"zero key", &secret.Key{}},
+		{"decryptor", secret.NewDecryptor(o.ctx, o.key)}, {"nil decryptor", (*secret.Decryptor)(nil)},
 		{"zero decryptor", &secret.Decryptor{}},
-		{"decryptor without key", secret.NewDecryptor(ctx, nil)},
-		{"decryptor of another context", secret.NewDecryptor(other, key)},
-		{"seeded encryptor", secret.NewSeededEncryptor(ctx, key)},
+		{"decryptor without key", secret.NewDecryptor(o.ctx, nil)},
+		{"decryptor of another context", secret.NewDecryptor(o.other, o.key)},
+		{"seeded encryptor", secret.NewSeededEncryptor(o.ctx, o.key)},
 		{"nil seeded encryptor", (*secret.SeededEncryptor)(nil)},
-		{"seeded encryptor without key", secret.NewSeededEncryptor(ctx, nil)},
+		{"seeded encryptor without key", secret.NewSeededEncryptor(o.ctx, nil)},
 	} {
 		v := reflect.ValueOf(r.v)
 		for i := range v.NumMethod() {
@@ -157,7 +207,11 @@ func TestNothingPanics(t *testing.T) {
 			}
 		}
 	}
-	calls = append(calls, []named{
+	return calls
+}
+
+func functions() []named {
+	return []named{
 		{"NewParameters", henc.NewParameters}, {"Named", henc.Named}, {"SecurityBound", henc.SecurityBound},
 		{"EncodingError", henc.EncodingError},
 		{"NewContext", henc.NewContext}, {"NewEncryptor", henc.NewEncryptor}, {"NewEvaluator", henc.NewEvaluator},
@@ -167,15 +221,5 @@ func TestNothingPanics(t *testing.T) {
 		{"NewBatchEvaluator", henc.NewBatchEvaluator},
 		{"Generate", secret.Generate}, {"FromCoefficients", secret.FromCoefficients}, {"Unmarshal", secret.Unmarshal},
 		{"NewDecryptor", secret.NewDecryptor}, {"NewSeededEncryptor", secret.NewSeededEncryptor},
-	}...)
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, c := range calls {
-		for range 150 {
-			if f := reflect.ValueOf(c.v); !args.call(t, rng, c.name, f) {
-				t.Errorf("%s: there are no arguments for %s", c.name, f.Type())
-				break
-			}
-		}
 	}
-	t.Logf("%d functions and methods", len(calls))
 }

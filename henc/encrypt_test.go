@@ -310,14 +310,9 @@ func TestEncryptForms(t *testing.T) {
 	}
 }
 
-// TestEncryptRefusals: bad arguments, nil and foreign objects are errors.
+// TestEncryptRefusals: bad arguments are errors.
 func TestEncryptRefusals(t *testing.T) {
-	r, other := newRig(t, "toy", 16), newRig(t, "toy-single", 16)
-	var nilEnc *henc.Encryptor
-	var nilSeeded *secret.SeededEncryptor
-	wiped := must(secret.Generate(r.ctx, nil))(t)
-	check(t, wiped.Wipe())
-	check(t, wiped.Wipe())
+	r := newRig(t, "toy", 16)
 	encs := map[string]henc.SlotEncryptor{"public": r.enc, "seeded": r.seeded}
 	for name, enc := range encs {
 		for _, tt := range []struct {
@@ -350,6 +345,16 @@ func TestEncryptRefusals(t *testing.T) {
 			t.Errorf("%s complex: %v", name, err)
 		}
 	}
+}
+
+// TestEncryptRefusesObjects: nil, wiped and foreign objects are errors.
+func TestEncryptRefusesObjects(t *testing.T) {
+	r, other := newRig(t, "toy", 16), newRig(t, "toy-single", 16)
+	var nilEnc *henc.Encryptor
+	var nilSeeded *secret.SeededEncryptor
+	wiped := must(secret.Generate(r.ctx, nil))(t)
+	check(t, wiped.Wipe())
+	check(t, wiped.Wipe())
 	for _, tt := range []struct {
 		name string
 		f    func() error

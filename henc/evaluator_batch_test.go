@@ -2,6 +2,7 @@ package henc_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -29,108 +30,144 @@ func residuesOf(t *testing.T, ctx *henc.Context, ct single) []uint32 {
 func TestBatches(t *testing.T) {
 	for _, set := range []string{"toy", "toy-single"} {
 		for _, n2 := range []int{16, 4, 1} {
-			r := newRig(t, set, n2)
-			ctx, p := r.ctx, r.p
-			const n = 3
-			evs, decs := make([]*henc.Evaluator, n), make([]*secret.Decryptor, n)
-			a, b := make([]*henc.Ciphertext, n), make([]*henc.Ciphertext, n)
-			x, y := make([][]complex128, n), make([][]complex128, n)
-			for i := range n {
-				key := must(secret.Generate(ctx, seedOf("batch "+string(rune('a'+i)))))(t)
-				evs[i] = henc.NewEvaluator(ctx, must(key.EvaluationKeys([]int{1, 2}, false))(t))
-				decs[i] = secret.NewDecryptor(ctx, key)
-				enc := must(henc.NewEncryptor(ctx, must(key.PublicKey())(t)))(t)
-				x[i], y[i] = uniform(p.Slots(), uint64(i)), uniform(p.Slots(), uint64(10+i))
-				a[i] = must(enc.EncryptComplex(x[i], p.MaxLevel(), 0, nil))(t)
-				b[i] = must(enc.EncryptComplex(y[i], p.MaxLevel(), 0, nil))(t)
-			}
-			b[1] = a[1] // a square among products
-			y[1] = x[1]
-			be := must(henc.NewBatchEvaluator(evs))(t)
-			apart, others := must(be.Of(a, p.MaxLevel()))(t), must(be.Of(b, p.MaxLevel()))(t)
-			joined := must(be.Clone(apart))(t)
-			pt := must(ctx.Encoder().EncodeReal(reals(p.Slots(), 7), p.MaxLevel(), 0x1p20))(t)
-			type one func(ev evaluator, a, b single) (single, error)
-			type all func(a, b group) (group, error)
-			merged, rotated := map[*henc.Ciphertexts]*henc.Ciphertexts{}, map[*henc.Ciphertexts]*henc.Ciphertexts{}
-			for op, f := range map[string]struct {
-				one one
-				all all
-			}{
-				"add": {(evaluator).Add, be.Add},
-				"add itself": {func(ev evaluator, a, _ single) (single, error) { return ev.Add(a, a) },
-					func(a, _ group) (group, error) { return be.Add(a, a) }},
-				"subtract": {(evaluator).Sub, be.Sub},
-				"multiply": {(evaluator).Mul, be.Mul},
-				"multiply and rescale": {(evaluator).MulRescale, func(a, b group) (_ group, err error) {
-					merged[a], err = be.MulRescale(a, b)
-					return merged[a], err
-				}},
-				"multiply and rescale after": {func(ev evaluator, a, b single) (single, error) {
-					return ev.Rescale(must(ev.Mul(a, b))(t))
-				}, func(a, b group) (group, error) { return be.Rescale(must(be.Mul(a, b))(t)) }},
-				"multiply by plaintext": {func(ev evaluator, a, _ single) (single, error) { return ev.MulPlain(a, pt) },
-					func(a, _ group) (group, error) { return be.MulPlain(a, pt) }},
-				"multiply by a constant": {func(ev evaluator, a, _ single) (single, error) {
-					return ev.MulConst(a, -3, 1)
-				},
-					func(a, _ group) (group, error) { return be.MulConst(a, -3, 1) }},
-				"drop a level": {func(ev evaluator, a, _ single) (single, error) { return ev.DropLevel(a, 1) },
-					func(a, _ group) (group, error) { return be.DropLevel(a, 1) }},
-				"rotate": {func(ev evaluator, a, _ single) (single, error) { return ev.Rotate(a, 2) },
-					func(a, _ group) (_ group, err error) {
-						rotated[a], err = be.Rotate(a, 2)
-						return rotated[a], err
-					}},
-				"rotate by 0": {func(_ evaluator, a, _ single) (single, error) { return a, nil },
-					func(a, _ group) (group, error) { return be.Rotate(a, 0) }},
-				"rotate by several": {func(ev evaluator, a, _ single) (single, error) { return ev.Rotate(a, 1) },
-					func(a, _ group) (group, error) {
-						return must(be.RotateMany(a, []int{2, 0, 1}))(t)[2], nil
-					}},
-				"sum slots": {func(ev evaluator, a, _ single) (single, error) { return ev.SumSlots(a, 4, 1) },
-					func(a, _ group) (group, error) { return be.SumSlots(a, 4, 1) }},
-				"sum one slot": {func(ev evaluator, a, _ single) (single, error) { return ev.SumSlots(a, 1, 1) },
-					func(a, _ group) (group, error) { return be.SumSlots(a, 1, 1) }},
-			} {
-				for where, x := range map[string]*henc.Ciphertexts{"apart": apart, "joined": joined} {
-					got, err := f.all(x, others)
-					check(t, err)
-					for i := range n {
-						want, ct := must(f.one(evs[i], a[i], b[i]))(t), got.At(i)
-						if !slices.Equal(residuesOf(t, ctx, ct), residuesOf(t, ctx, want)) || ct.Level != want.Level ||
-							ct.Scale != want.Scale {
-							t.Fatalf("%s, n2 = %d: %s, %s: item %d is not what the single operation gives", set, n2, op,
-								where, i)
-						}
-						if !slices.Equal(residuesOf(t, ctx, x.At(i)), residuesOf(t, ctx, a[i])) {
-							t.Fatalf("%s, n2 = %d: %s, %s: item %d of the operand changed", set, n2, op, where, i)
-						}
-					}
-					if got.Level() > 0 { // read at a lower level
-						low := must(be.Of([]*henc.Ciphertext{got.At(0), got.At(1), got.At(2)}, got.Level()-1))(t)
-						want := must(be.DropLevel(got, 1))(t)
-						sum := must(be.Sub(low, want))(t)
-						if slices.Max(residuesOf(t, ctx, sum.At(2))) != 0 {
-							t.Fatalf("%s: %s: leading limbs are not those of DropLevel", set, op)
-						}
+			t.Run(fmt.Sprintf("%s/%d", set, n2), func(t *testing.T) {
+				r := newBatchRig(t, set, n2)
+				for op, f := range r.operations(t) {
+					for where, x := range map[string]*henc.Ciphertexts{"apart": r.apart, "joined": r.joined} {
+						r.compare(t, op+", "+where, f, x)
 					}
 				}
-			}
-			for i := range n {
-				want := make([]complex128, p.Slots())
-				for j := range want {
-					want[j] = x[i][j] * y[i][j]
-				}
-				if e := maxError(must(decs[i].DecryptComplex(merged[joined].At(i)))(t), want); e > 1e-3 {
-					t.Errorf("%s, n2 = %d: product %d is off by %g", set, n2, i, e)
-				}
-				copy(want, x[i][2:])
-				copy(want[len(want)-2:], x[i][:2])
-				if e := maxError(must(decs[i].DecryptComplex(rotated[apart].At(i)))(t), want); e > 1e-3 {
-					t.Errorf("%s, n2 = %d: rotation %d is off by %g", set, n2, i, e)
-				}
-			}
+				r.decrypt(t)
+			})
+		}
+	}
+}
+
+// batchItems is how many items the batches of the tests have.
+const batchItems = 3
+
+// batchRig is a batch of products and a square, under three key sets.
+type batchRig struct {
+	*rig
+	evs  []*henc.Evaluator
+	decs []*secret.Decryptor
+	be   *henc.BatchEvaluator
+	x, y [][]complex128
+	a, b []*henc.Ciphertext
+	pt   *henc.Plaintext
+
+	apart, joined, others *henc.Ciphertexts                       // a in two ways, and b
+	merged, rotated       map[*henc.Ciphertexts]*henc.Ciphertexts // products and rotations, by operand
+}
+
+func newBatchRig(t *testing.T, set string, n2 int) *batchRig {
+	t.Helper()
+	r := &batchRig{rig: newRig(t, set, n2), merged: map[*henc.Ciphertexts]*henc.Ciphertexts{},
+		rotated: map[*henc.Ciphertexts]*henc.Ciphertexts{}}
+	ctx, p := r.ctx, r.p
+	for i := range batchItems {
+		key := must(secret.Generate(ctx, seedOf("batch "+string(rune('a'+i)))))(t)
+		r.evs = append(r.evs, henc.NewEvaluator(ctx, must(key.EvaluationKeys([]int{1, 2}, false))(t)))
+		r.decs = append(r.decs, secret.NewDecryptor(ctx, key))
+		enc := must(henc.NewEncryptor(ctx, must(key.PublicKey())(t)))(t)
+		r.x, r.y = append(r.x, uniform(p.Slots(), uint64(i))), append(r.y, uniform(p.Slots(), uint64(10+i)))
+		r.a = append(r.a, must(enc.EncryptComplex(r.x[i], p.MaxLevel(), 0, nil))(t))
+		r.b = append(r.b, must(enc.EncryptComplex(r.y[i], p.MaxLevel(), 0, nil))(t))
+	}
+	r.b[1], r.y[1] = r.a[1], r.x[1] // a square among products
+	r.be = must(henc.NewBatchEvaluator(r.evs))(t)
+	r.apart, r.others = must(r.be.Of(r.a, p.MaxLevel()))(t), must(r.be.Of(r.b, p.MaxLevel()))(t)
+	r.joined = must(r.be.Clone(r.apart))(t)
+	r.pt = must(ctx.Encoder().EncodeReal(reals(p.Slots(), 7), p.MaxLevel(), 0x1p20))(t)
+	return r
+}
+
+// batchOperation is an operation on one item and the same on all.
+type batchOperation struct {
+	one func(ev evaluator, a, b single) (single, error)
+	all func(a, b group) (group, error)
+}
+
+func (r *batchRig) operations(t *testing.T) map[string]batchOperation {
+	return map[string]batchOperation{
+		"add": {(evaluator).Add, r.be.Add},
+		"add itself": {func(ev evaluator, a, _ single) (single, error) { return ev.Add(a, a) },
+			func(a, _ group) (group, error) { return r.be.Add(a, a) }},
+		"subtract": {(evaluator).Sub, r.be.Sub},
+		"multiply": {(evaluator).Mul, r.be.Mul},
+		"multiply and rescale": {(evaluator).MulRescale, func(a, b group) (_ group, err error) {
+			r.merged[a], err = r.be.MulRescale(a, b)
+			return r.merged[a], err
+		}},
+		"multiply and rescale after": {func(ev evaluator, a, b single) (single, error) {
+			return ev.Rescale(must(ev.Mul(a, b))(t))
+		}, func(a, b group) (group, error) { return r.be.Rescale(must(r.be.Mul(a, b))(t)) }},
+		"multiply by plaintext": {func(ev evaluator, a, _ single) (single, error) { return ev.MulPlain(a, r.pt) },
+			func(a, _ group) (group, error) { return r.be.MulPlain(a, r.pt) }},
+		"multiply by a constant": {func(ev evaluator, a, _ single) (single, error) {
+			return ev.MulConst(a, -3, 1)
+		},
+			func(a, _ group) (group, error) { return r.be.MulConst(a, -3, 1) }},
+		"drop a level": {func(ev evaluator, a, _ single) (single, error) { return ev.DropLevel(a, 1) },
+			func(a, _ group) (group, error) { return r.be.DropLevel(a, 1) }},
+		"rotate": {func(ev evaluator, a, _ single) (single, error) { return ev.Rotate(a, 2) },
+			func(a, _ group) (_ group, err error) {
+				r.rotated[a], err = r.be.Rotate(a, 2)
+				return r.rotated[a], err
+			}},
+		"rotate by 0": {func(_ evaluator, a, _ single) (single, error) { return a, nil },
+			func(a, _ group) (group, error) { return r.be.Rotate(a, 0) }},
+		"rotate by several": {func(ev evaluator, a, _ single) (single, error) { return ev.Rotate(a, 1) },
+			func(a, _ group) (group, error) {
+				return must(r.be.RotateMany(a, []int{2, 0, 1}))(t)[2], nil
+			}},
+		"sum slots": {func(ev evaluator, a, _ single) (single, error) { return ev.SumSlots(a, 4, 1) },
+			func(a, _ group) (group, error) { return r.be.SumSlots(a, 4, 1) }},
+		"sum one slot": {func(ev evaluator, a, _ single) (single, error) { return ev.SumSlots(a, 1, 1) },
+			func(a, _ group) (group, error) { return r.be.SumSlots(a, 1, 1) }},
+	}
+}
+
+// compare runs an operation on a batch and on its items.
+func (r *batchRig) compare(t *testing.T, name string, f batchOperation, x group) {
+	t.Helper()
+	got, err := f.all(x, r.others)
+	check(t, err)
+	for i := range batchItems {
+		want, ct := must(f.one(r.evs[i], r.a[i], r.b[i]))(t), got.At(i)
+		if !slices.Equal(residuesOf(t, r.ctx, ct), residuesOf(t, r.ctx, want)) || ct.Level != want.Level ||
+			ct.Scale != want.Scale {
+			t.Fatalf("%s: item %d is not what the single operation gives", name, i)
+		}
+		if !slices.Equal(residuesOf(t, r.ctx, x.At(i)), residuesOf(t, r.ctx, r.a[i])) {
+			t.Fatalf("%s: item %d of the operand changed", name, i)
+		}
+	}
+	if got.Level() > 0 { // read at a lower level
+		low := must(r.be.Of([]*henc.Ciphertext{got.At(0), got.At(1), got.At(2)}, got.Level()-1))(t)
+		want := must(r.be.DropLevel(got, 1))(t)
+		sum := must(r.be.Sub(low, want))(t)
+		if slices.Max(residuesOf(t, r.ctx, sum.At(2))) != 0 {
+			t.Fatalf("%s: leading limbs are not those of DropLevel", name)
+		}
+	}
+}
+
+// decrypt decrypts a product and a rotation, each item under its own key.
+func (r *batchRig) decrypt(t *testing.T) {
+	t.Helper()
+	for i := range batchItems {
+		want := make([]complex128, r.p.Slots())
+		for j := range want {
+			want[j] = r.x[i][j] * r.y[i][j]
+		}
+		if e := maxError(must(r.decs[i].DecryptComplex(r.merged[r.joined].At(i)))(t), want); e > 1e-3 {
+			t.Errorf("product %d is off by %g", i, e)
+		}
+		copy(want, r.x[i][2:])
+		copy(want[len(want)-2:], r.x[i][:2])
+		if e := maxError(must(r.decs[i].DecryptComplex(r.rotated[r.apart].At(i)))(t), want); e > 1e-3 {
+			t.Errorf("rotation %d is off by %g", i, e)
 		}
 	}
 }

@@ -309,13 +309,10 @@ func TestRefusals(t *testing.T) {
 	ptLow := must(r.ctx.Encoder().EncodeReal(x, 0, a.Scale))(t)
 	twin := must(henc.NewContext(r.p, henc.WithN2(16)))(t) // same shapes, another ring
 	none, empty := henc.NewEvaluator(r.ctx, nil), &henc.Ciphertext{}
-	short := &henc.EvaluationKeys{Relin: &henc.SwitchingKey{},
-		Galois: map[uint64]*henc.SwitchingKey{henc.GaloisElement(r.p, 1): nil,
-			henc.GaloisElement(r.p, 2): other.relin(t)}}
-	broken := henc.NewEvaluator(r.ctx, short)
+	broken := henc.NewEvaluator(r.ctx, brokenKeys(t, r, other))
 	var nilEv *henc.Evaluator
 	one := func(_ []*henc.Ciphertext, err error) (*henc.Ciphertext, error) { return nil, err }
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		f    func() (*henc.Ciphertext, error)
 		want error
@@ -370,13 +367,19 @@ func TestRefusals(t *testing.T) {
 		{"nil evaluator", func() (*henc.Ciphertext, error) { return nilEv.Neg(a) }, henc.ErrParams},
 		{"evaluator without context", func() (*henc.Ciphertext, error) { return henc.NewEvaluator(nil, nil).Mul(a, a) },
 			henc.ErrParams},
-	}
-	for _, tt := range tests {
+	} {
 		ct, err := tt.f()
 		if !errors.Is(err, tt.want) || ct != nil {
 			t.Errorf("%s: got %v, want an error of kind %q", tt.name, err, tt.want)
 		}
 	}
+}
+
+// brokenKeys returns keys that are empty, nil or of another context.
+func brokenKeys(t *testing.T, r, other *rig) *henc.EvaluationKeys {
+	t.Helper()
+	return &henc.EvaluationKeys{Relin: &henc.SwitchingKey{}, Galois: map[uint64]*henc.SwitchingKey{
+		henc.GaloisElement(r.p, 1): nil, henc.GaloisElement(r.p, 2): other.relin(t)}}
 }
 
 func (r *rig) relin(t testing.TB) *henc.SwitchingKey {

@@ -183,15 +183,10 @@ func TestUnmarshalCiphertextRefuses(t *testing.T) {
 	p := tinyParams(t)
 	c := mustContext(t, p)
 	q := p.Q()
-	size := p.PackedBytes(1)
-	one := bytes.Repeat([]byte{1}, size) // every pair below q^2, nothing zero
-	good := rawCiphertext{p.Hash(), 1, 1024, 16, 1, nil, [][]byte{one, one}}
-	with := func(mod func(*rawCiphertext)) []byte {
-		r := good
-		r.polys = slices.Clone(good.polys)
-		mod(&r)
-		return r.bytes(t)
-	}
+	good := goodCiphertext(p)
+	one := good.polys[0]
+	size := len(one)
+	with := func(mod func(*rawCiphertext)) []byte { return good.with(t, mod) }
 	limb0 := cutrantt.PackedBytes(p.N(), q[0])
 	setAt := func(b []byte, at int, v byte) []byte { b = slices.Clone(b); b[at] = v; return b }
 	zeroLimb := append(make([]byte, limb0), one[limb0:]...)
@@ -252,14 +247,34 @@ func TestUnmarshalCiphertextRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 		}
 	}
+	if _, err := mustContext(t, smallParams(t)).UnmarshalCiphertext(good.bytes(t)); !errors.Is(err, ErrParams) {
+		t.Errorf("another context: %v", err)
+	}
+}
+
+// goodCiphertext returns a ciphertext at level 1: every pair of residues is below q^2, and
+// nothing is zero.
+func goodCiphertext(p Parameters) rawCiphertext {
+	one := bytes.Repeat([]byte{1}, p.PackedBytes(1))
+	return rawCiphertext{p.Hash(), 1, 1024, 16, 1, nil, [][]byte{one, one}}
+}
+
+// with returns the bytes of a changed ciphertext.
+func (r rawCiphertext) with(t *testing.T, change func(*rawCiphertext)) []byte {
+	t.Helper()
+	r.polys = slices.Clone(r.polys)
+	change(&r)
+	return r.bytes(t)
+}
+
+// TestPeekLevel: a header is read without parameters, so any possible level is taken.
+func TestPeekLevel(t *testing.T) {
+	good := goodCiphertext(tinyParams(t))
 	for level, want := range map[uint64]error{MaxPrimes: nil, MaxPrimes + 1: ErrLevel, 1 << 63: ErrLevel} {
-		h, err := PeekCiphertext(with(func(r *rawCiphertext) { r.level = level }))
+		h, err := PeekCiphertext(good.with(t, func(r *rawCiphertext) { r.level = level }))
 		if !errors.Is(err, want) || err == nil && h.Level != int(level) {
 			t.Errorf("peek at level %d: %+v, %v", level, h, err)
 		}
-	}
-	if _, err := mustContext(t, smallParams(t)).UnmarshalCiphertext(good.bytes(t)); !errors.Is(err, ErrParams) {
-		t.Errorf("another context: %v", err)
 	}
 }
 

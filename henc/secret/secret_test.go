@@ -106,8 +106,9 @@ func TestSecretRoundTrip(t *testing.T) {
 	}
 }
 
+// TestSecretRefusals: bytes and coefficients that are no key are errors.
 func TestSecretRefusals(t *testing.T) {
-	ctx, add := context(t, "edge12-d1", 16), context(t, "edge12-add", 16)
+	ctx := context(t, "edge12-d1", 16)
 	k := must(secret.Generate(ctx, nil))(t)
 	b := must(k.Marshal())(t)
 	edit := func(f func(b []byte)) []byte {
@@ -116,14 +117,6 @@ func TestSecretRefusals(t *testing.T) {
 		return c
 	}
 	read := func(b []byte) error { _, err := secret.Unmarshal(ctx, b); return err }
-	wiped := must(secret.Generate(ctx, nil))(t)
-	if err := wiped.Wipe(); err != nil {
-		t.Fatal(err)
-	}
-	var none *secret.Key
-	var noDec *secret.Decryptor
-	ct := must(secret.NewSeededEncryptor(ctx, k).EncryptReal(nil, 0, 0, nil))(t)
-	foreign := must(secret.NewSeededEncryptor(add, must(secret.Generate(add, nil))(t)).EncryptReal(nil, 0, 0, nil))(t)
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -160,6 +153,29 @@ func TestSecretRefusals(t *testing.T) {
 			_, err := secret.FromCoefficients(ctx, c, nil)
 			return err
 		}(), henc.ErrMalformed},
+	} {
+		if !errors.Is(tt.err, tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, tt.err, tt.want)
+		}
+	}
+}
+
+// TestUseRefusals: nil, wiped and foreign keys, and what they cannot do, are errors.
+func TestUseRefusals(t *testing.T) {
+	ctx, add := context(t, "edge12-d1", 16), context(t, "edge12-add", 16)
+	k, wiped := must(secret.Generate(ctx, nil))(t), must(secret.Generate(ctx, nil))(t)
+	if err := wiped.Wipe(); err != nil {
+		t.Fatal(err)
+	}
+	var none *secret.Key
+	var noDec *secret.Decryptor
+	ct := must(secret.NewSeededEncryptor(ctx, k).EncryptReal(nil, 0, 0, nil))(t)
+	foreign := must(secret.NewSeededEncryptor(add, must(secret.Generate(add, nil))(t)).EncryptReal(nil, 0, 0, nil))(t)
+	for _, tt := range []struct {
+		name string
+		err  error
+		want error
+	}{
 		{"nil key", func() error { _, err := none.PublicKey(); return err }(), henc.ErrParams},
 		{"nil key, write", func() error { _, err := none.Marshal(); return err }(), henc.ErrParams},
 		{"nil key, relin", func() error { _, err := none.RelinKey(); return err }(), henc.ErrParams},
