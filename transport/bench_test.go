@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"testing"
 
@@ -88,6 +89,38 @@ func BenchmarkWindow(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+	}
+}
+
+// BenchmarkManyTopics times the chunks of an object where many devices send.
+func BenchmarkManyTopics(b *testing.B) {
+	sealed := testrig.Pattern(4 << 10)
+	for _, topics := range []int{64, 10_000} {
+		b.Run(fmt.Sprint(topics), func(b *testing.B) {
+			r := newReceiver(Limits{MaxBytes: 1 << 30, MaxObjects: 1 << 20}, func(string, []byte) error { return nil })
+			names := make([]string, topics)
+			for i := range names {
+				names[i] = fmt.Sprint("up/", i)
+			}
+			n := uint64(0)
+			for b.Loop() {
+				binary.BigEndian.PutUint64(sealed, n)
+				pieces, err := Split(sealed, 2<<10)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for i := range pieces {
+					payload, err := pieces[i].Marshal()
+					if err == nil {
+						err = r.Feed(names[n%uint64(topics)], payload)
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				n++
+			}
+		})
 	}
 }
 

@@ -40,6 +40,8 @@ type Receiver struct {
 	staged     use                       // complete objects that are not worked off
 	done       map[partKey]*list.Element // of doneEntry
 	remembered int                       // finished objects so far
+	most       mostDone                  // topics by their finished objects
+	nextExpiry time.Time                 // no object is idle for MaxAge before
 }
 
 // NewReceiver returns a Receiver that calls onObject once per complete object. onObject
@@ -136,10 +138,11 @@ func (p *partial) compare(c *Chunk) (known bool, err error) {
 func (p *partial) join() []byte {
 	whole := p.pieces[0]
 	if p.total > 1 {
-		whole = make([]byte, 0, p.size)
-		for i := range p.total {
-			whole = append(whole, p.pieces[i]...)
+		pieces := make([][]byte, p.total)
+		for i := range pieces {
+			pieces[i] = p.pieces[i]
 		}
+		whole = bytes.Join(pieces, nil) // into memory that nothing clears before
 	}
 	p.pieces = nil
 	return whole
@@ -150,7 +153,11 @@ type topicUse struct {
 	bytes  int        // of incomplete and staged objects
 	staged use
 	done   *list.List // of *doneEntry, oldest first
+	place  int        // in Receiver.most, from 1; 0: it is not there
 }
+
+// oldest returns the oldest finished object of a topic that has one.
+func (t *topicUse) oldest() *doneEntry { return t.done.Front().Value.(*doneEntry) }
 
 func (t *topicUse) objects() int { return t.idle.Len() + t.staged.objects }
 

@@ -292,6 +292,47 @@ func TestReceiverRemembersBounded(t *testing.T) {
 	feed(t, r, "t", chunksOf(t, testrig.Pattern(100), 0)[0], nil) // forgotten: Open's replay guard is the judge
 }
 
+// TestReceiverRemembersFairly: the topic that holds the most finished objects loses one, of equal
+// ones that with the oldest, whatever was finished and forgotten before.
+func TestReceiverRemembersFairly(t *testing.T) {
+	const limit = 12
+	rng := rand.New(rand.NewPCG(3, 1))
+	var s sink
+	r := newReceiver(Limits{Remember: limit}, s.take)
+	var held []partKey // oldest first
+	drop := func(i int) { held = append(held[:i:i], held[i+1:]...) }
+	for n := range 600 {
+		if len(held) > 0 && rng.IntN(4) == 0 {
+			i := rng.IntN(len(held))
+			r.Forget(held[i].topic, held[i].id)
+			drop(i)
+		}
+		topic, object := fmt.Sprint("t", rng.IntN(1+n/60)), testrig.Pattern(100+n)
+		feed(t, r, topic, chunksOf(t, object, 0)[0], nil)
+		if held = append(held, partKey{topic, ObjectID(object)}); len(held) > limit {
+			of := map[string]int{}
+			for _, k := range held {
+				of[k.topic]++
+			}
+			worst := 0
+			for i, k := range held {
+				if of[k.topic] > of[held[worst].topic] {
+					worst = i
+				}
+			}
+			drop(worst)
+		}
+		if len(r.done) != len(held) {
+			t.Fatalf("after %d objects %d are remembered, want %d", n+1, len(r.done), len(held))
+		}
+		for _, k := range held {
+			if r.done[k] == nil {
+				t.Fatalf("after %d objects one of %s is forgotten", n+1, k.topic)
+			}
+		}
+	}
+}
+
 func TestReceiverConcurrent(t *testing.T) {
 	var s sink
 	r := newReceiver(Limits{}, s.take)

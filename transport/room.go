@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"container/heap"
+	"container/list"
 	"fmt"
 	"time"
 )
@@ -87,11 +89,19 @@ func (r *Receiver) Expire() int {
 	return r.expire(r.limits.Now())
 }
 
+// expire looks at all topics only when an object may have come of age since it did so last.
 func (r *Receiver) expire(now time.Time) (n int) {
+	if now.Before(r.nextExpiry) {
+		return 0
+	}
+	r.nextExpiry = now.Add(r.limits.MaxAge) // of what comes from now on
 	for _, t := range r.topics {
 		for e := t.idle.Front(); e != nil; e = t.idle.Front() {
 			p := e.Value.(*partial)
 			if now.Sub(p.last) < r.limits.MaxAge {
+				if at := p.last.Add(r.limits.MaxAge); at.Before(r.nextExpiry) {
+					r.nextExpiry = at
+				}
 				break
 			}
 			r.evict(p, "idle for too long")
@@ -123,9 +133,7 @@ func (r *Receiver) forget(key partKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.done[key]; e != nil {
-		r.topics[key.topic].done.Remove(e)
-		delete(r.done, key)
-		r.tidy(key.topic)
+		r.forgetDone(e)
 	}
 }
 
@@ -134,22 +142,66 @@ func (r *Receiver) forget(key partKey) {
 func (r *Receiver) remember(d *doneEntry) {
 	d.number = r.remembered
 	r.remembered++
-	r.done[d.key] = r.topics[d.key.topic].done.PushBack(d)
+	t := r.topics[d.key.topic]
+	r.done[d.key] = t.done.PushBack(d)
+	r.most.changed(t)
 	for len(r.done) > r.limits.Remember {
-		var worst *topicUse
-		oldest := func(t *topicUse) *doneEntry { return t.done.Front().Value.(*doneEntry) }
-		for _, t := range r.topics {
-			n := t.done.Len()
-			if n > 0 && (worst == nil || n > worst.done.Len() || n == worst.done.Len() &&
-				oldest(t).number < oldest(worst).number) {
-				worst = t
-			}
-		}
-		e := oldest(worst)
-		worst.done.Remove(worst.done.Front())
-		delete(r.done, e.key)
-		r.tidy(e.key.topic)
+		r.forgetDone(r.done[r.most[0].oldest().key])
 	}
+}
+
+// forgetDone forgets a finished object.
+func (r *Receiver) forgetDone(e *list.Element) {
+	key := e.Value.(*doneEntry).key
+	t := r.topics[key.topic]
+	t.done.Remove(e)
+	r.most.changed(t)
+	delete(r.done, key)
+	r.tidy(key.topic)
+}
+
+// mostDone is a heap of the topics that have finished objects: first the one with most, of equal
+// ones that with the oldest.
+type mostDone []*topicUse
+
+// changed puts t in its place after its finished objects changed.
+func (m *mostDone) changed(t *topicUse) {
+	switch n := t.done.Len(); {
+	case n > 0 && t.place == 0:
+		heap.Push(m, t)
+	case n > 0:
+		heap.Fix(m, t.place-1)
+	case t.place > 0:
+		heap.Remove(m, t.place-1)
+	}
+}
+
+func (m mostDone) Len() int { return len(m) }
+
+func (m mostDone) Less(i, j int) bool {
+	if a, b := m[i].done.Len(), m[j].done.Len(); a != b {
+		return a > b
+	}
+	return m[i].oldest().number < m[j].oldest().number
+}
+
+func (m mostDone) Swap(i, j int) {
+	m[i], m[j] = m[j], m[i]
+	m[i].place, m[j].place = i+1, j+1
+}
+
+func (m *mostDone) Push(t any) {
+	*m = append(*m, t.(*topicUse))
+	t.(*topicUse).place = len(*m)
+}
+
+func (m *mostDone) Pop() any {
+	last := len(*m) - 1
+	t := (*m)[last]
+	t.place = 0
+	(*m)[last] = nil
+	*m = (*m)[:last]
+	return t
 }
 
 // pending returns the number of incomplete objects, and the bytes of these and of
