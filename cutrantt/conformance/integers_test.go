@@ -29,6 +29,9 @@ func TestExtend(t *testing.T) {
 			{upTo(32), []int{35, 33}},
 		} {
 			for _, n2 := range []int{1, 4, 16} {
+				if testing.Short() && n2 != 16 && len(c.from) > 17 {
+					continue
+				}
 				src := g.batch(c.from, cutrantt.Coeffs(n2), random, largest, zeros, ones, extremes)
 				dst := g.blank(5, c.to, cutrantt.Coeffs(n2))
 				g.run(fmt.Sprintf("extend %v to %v", c.from, c.to), dst,
@@ -46,6 +49,9 @@ func TestExtend(t *testing.T) {
 // groups out to more blocks.
 func TestExtendLarge(t *testing.T) {
 	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
+		if testing.Short() && b.Name() != "cuda" {
+			t.Skip("processors have no such blocks, and the sizes take long")
+		}
 		g := newRig(t, b, 13, moduli(t, 13, 43), cutrantt.MethodAuto)
 		for _, c := range []struct{ from, outputs int }{{3, 17}, {10, 12}, {20, 17}, {20, 12}, {26, 17}} {
 			to := upTo(c.from + c.outputs)[c.from:]

@@ -150,7 +150,7 @@ func runTests(t *testing.T, dir string, r mutationRun) (string, error) {
 			return string(out), err
 		}
 		args = append(args, "-tags", "nogpu", "-exec", "qemu-aarch64-static")
-		env = append(env, "GOARCH=arm64", "CGO_ENABLED=0", "HENCEDGE_TEST_EMULATED=1")
+		env = append(env, "GOARCH=arm64", "CGO_ENABLED=0")
 	}
 	cmd := exec.CommandContext(t.Context(), "go", append(args, r.pkg)...)
 	cmd.Dir, cmd.Env = dir, env

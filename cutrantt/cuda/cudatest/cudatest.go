@@ -113,10 +113,17 @@ func (d *Driver) Set(lines ...string) {
 	}
 }
 
+// named is the driver that the environment names for the whole run.
+var named = os.Getenv(driver.LibraryVariable)
+
 // Working makes the driver pass the self-test: it gives the residues that the
-// test expects. What it computes later is wrong.
+// test expects. What it computes later is wrong. Its tests are skipped where the
+// environment names a driver, because they are the same whatever that is.
 func (d *Driver) Working() {
 	d.t.Helper()
+	if named != "" {
+		d.t.Skipf("uses no kernel, and this run is for the kernels of %s", named)
+	}
 	want, err := selftest.Product(cpu.New())
 	if err != nil {
 		d.t.Fatal(err)
