@@ -309,22 +309,30 @@ func TestFusedRefuses(t *testing.T) {
 		} {
 			wantErr(t, c.what, cutrantt.SwitchKeys(r, c.gadget, c.items), c.want)
 		}
-		type list = []*cutrantt.Batch
-		three := batch(3, q, d)
-		wantErr(t, "products of two factors", cutrantt.MulTensor(r, list{three}, list{low, low}, list{low, low}),
-			cutrantt.ErrShape)
-		wantErr(t, "a product of two polynomials", cutrantt.MulTensor(r, list{dst}, list{low}, list{low}),
-			cutrantt.ErrShape)
-		wantErr(t, "a product without a factor", cutrantt.MulTensor(r, list{three}, list{low}, list{nil}),
-			cutrantt.ErrForeign)
-		wantErr(t, "a product of coefficients",
-			cutrantt.MulTensor(r, list{three}, list{batch(2, q, cutrantt.Coeffs(4))}, list{low}), cutrantt.ErrDomain)
-		wantErr(t, "quotients of other shapes", cutrantt.DivRounds(r, list{batch(2, q[:1], d), batch(2, q[:2], d)},
-			list{low, dst}), cutrantt.ErrShape)
-		wantErr(t, "a quotient in its source", cutrantt.DivRounds(r, list{low}, list{low}), cutrantt.ErrShape)
-		wantErr(t, "a quotient of nothing", cutrantt.DivRounds(r, list{low}, list{nil}), cutrantt.ErrForeign)
-		wantErr(t, "a quotient that is nothing", cutrantt.DivRounds(r, list{nil}, list{low}), cutrantt.ErrForeign)
+		refuseProducts(t, r, d, batch)
 	})
+}
+
+// refuseProducts: what the factors of products, and the sources of quotients, have to agree in.
+func refuseProducts(t *testing.T, r cutrantt.Ring, d cutrantt.Domain,
+	batch func(polys int, limbs []int, d cutrantt.Domain) *cutrantt.Batch) {
+	t.Helper()
+	type list = []*cutrantt.Batch
+	q := []int{0, 1, 2}
+	low, dst, three := batch(2, q, d), batch(2, q, d), batch(3, q, d)
+	wantErr(t, "products of two factors", cutrantt.MulTensor(r, list{three}, list{low, low}, list{low, low}),
+		cutrantt.ErrShape)
+	wantErr(t, "a product of two polynomials", cutrantt.MulTensor(r, list{dst}, list{low}, list{low}),
+		cutrantt.ErrShape)
+	wantErr(t, "a product without a factor", cutrantt.MulTensor(r, list{three}, list{low}, list{nil}),
+		cutrantt.ErrForeign)
+	wantErr(t, "a product of coefficients",
+		cutrantt.MulTensor(r, list{three}, list{batch(2, q, cutrantt.Coeffs(4))}, list{low}), cutrantt.ErrDomain)
+	wantErr(t, "quotients of other shapes", cutrantt.DivRounds(r, list{batch(2, q[:1], d), batch(2, q[:2], d)},
+		list{low, dst}), cutrantt.ErrShape)
+	wantErr(t, "a quotient in its source", cutrantt.DivRounds(r, list{low}, list{low}), cutrantt.ErrShape)
+	wantErr(t, "a quotient of nothing", cutrantt.DivRounds(r, list{low}, list{nil}), cutrantt.ErrForeign)
+	wantErr(t, "a quotient that is nothing", cutrantt.DivRounds(r, list{nil}, list{low}), cutrantt.ErrForeign)
 }
 
 // eachFused runs f for every backend but the reference: those that compose with
