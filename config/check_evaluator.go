@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hencedge/hencedge/config/internal/yamlx"
@@ -24,6 +25,10 @@ func (c *checker) evaluator(e *Evaluator) {
 	}
 	c.deviceStreams(e)
 	c.programs(e)
+	if i := slices.IndexFunc(e.Programs, func(p Program) bool { return p.Name == "packed" }); e.Results != nil && i >= 0 {
+		c.Fail(fmt.Sprintf("programs[%d].name", i), `packed results have the name "packed" themselves`,
+			"give the program another name")
+	}
 	c.limits(e.Limits)
 	if e.Store != nil {
 		c.retries("store", e.Store.RetryMin, e.Store.RetryMax)

@@ -19,6 +19,7 @@ const (
 
 	DefaultBatch   = 256
 	DefaultLatency = 100 * time.Millisecond
+	DefaultWithin  = 10 * time.Second
 
 	DefaultJoinTimeout = 5 * time.Minute
 	DefaultJoinWindows = 16
@@ -108,6 +109,9 @@ func (e *Evaluator) SetDefaults() {
 	e.Limits.setDefaults()
 	if e.Store != nil {
 		e.Store.setDefaults()
+	}
+	if e.Results != nil {
+		orDefault(&e.Results.Within, DefaultWithin)
 	}
 	orDefault(&e.Batch, DefaultBatch)
 	orDefault(&e.Latency, DefaultLatency)

@@ -120,6 +120,8 @@ type Evaluator struct {
 	// Store keeps windows and results on disk until they are worked off and
 	// delivered, and answers with receipts; nil keeps them in memory.
 	Store *Store `yaml:"store"`
+	// Results says how results go out; nil sends each in an object of its own.
+	Results *Results `yaml:"results"`
 	// Workers is the number of programs that the processor evaluates at a time; 0 means
 	// one per CPU.
 	Workers int `yaml:"workers"`
@@ -163,6 +165,14 @@ type Device struct {
 	PublicKey string `yaml:"public_key" cfg:"required"`
 	// Class says which streams it has, beside those of Evaluator.Streams.
 	Class string `yaml:"class"`
+}
+
+// Results let single values of many windows and programs share a ciphertext.
+type Results struct {
+	// Pack is how many results of one key set go out together, at most.
+	Pack int `yaml:"pack" cfg:"required"`
+	// Within is how long a result waits for others, at most.
+	Within Duration `yaml:"within"`
 }
 
 // A Class describes devices that are alike.

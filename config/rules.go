@@ -70,6 +70,8 @@ var fieldRules = map[string]rule.Value{
 	"Evaluator.Workers":         workersRule,
 	"Evaluator.Batch":           rule.Between(1, 4096),
 	"Evaluator.Latency":         rule.Between(time.Millisecond, 10*time.Second),
+	"Results.Pack":              rule.Between(2, 256),
+	"Results.Within":            rule.Between(10*time.Millisecond, 10*time.Minute),
 	"Evaluator.StopTimeout":     stopTimeoutRule,
 	"EvaluatorKeys.Holder":      holderRule.Distinct("key holder").Sole(HolderNone),
 	"DeviceStream.Device":       nameRule,

@@ -269,7 +269,7 @@ func fieldOfRules(t *testing.T, id string) reflect.StructField {
 	for _, v := range []any{Agent{}, AgentKeys{}, Queue{}, Remote{}, overlay{}, Metrics{}, Control{}, Log{},
 		Evaluator{},
 		EvaluatorKeys{},
-		DeviceStream{}, Device{}, Join{}, Limits{}, Program{}, KeyHolder{}, Broker{}, Spool{}, Delivery{},
+		DeviceStream{}, Device{}, Results{}, Join{}, Limits{}, Program{}, KeyHolder{}, Broker{}, Spool{}, Delivery{},
 		StreamDelivery{},
 		Hours{}, Store{},
 		Stream{}, Window{}, Channel{}, Events{}, Replay{}, Source{}, Point{}, Input{}, I2C{}, SPI{}, Register{},

@@ -77,6 +77,7 @@ type Stats struct {
 	Failed   uint64 // evaluations or publications that failed
 	Bytes    uint64 // of sealed results
 	Batches  uint64 // runs of one or more results together
+	Packs    uint64 // packs of results that were published
 	// Fallbacks counts devices that failed, and jobs that exhausted their memory:
 	// what was under way was computed again elsewhere.
 	Fallbacks uint64

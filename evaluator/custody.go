@@ -35,6 +35,12 @@ type custody interface {
 	take(working context.Context, o transport.Staged, v verdict)
 	// publish seals the result of a job and hands it over.
 	publish(ctx context.Context, j *job, seal func() (*result, error)) (*result, error)
+	// enter waits for the turn of a job's result in its program, and entered ends that turn:
+	// the result is in a pack.
+	enter(ctx context.Context, j *job) error
+	entered(j *job)
+	// publishPack is publish for the results of several jobs together.
+	publishPack(ctx context.Context, jobs []*job, seal sealPack) (*result, error)
 	// finish ends a job. err says why there is no result; nil means that there is one.
 	finish(ctx context.Context, j *job, err error)
 	// expire drops windows that have waited too long.
@@ -55,6 +61,9 @@ type custody interface {
 
 	close() error
 }
+
+// sealPack seals a pack. It also returns the headers of its results.
+type sealPack = func() (*result, []transport.Meta, error)
 
 // direct is custody without a store: windows go from the broker to their programs,
 // and results from the programs to the broker.
@@ -101,6 +110,17 @@ func (d *direct) publish(ctx context.Context, _ *job, seal func() (*result, erro
 	}
 	defer d.p.stages.since(stagePublish, time.Now())
 	return r, d.p.sender.SendNamed(ctx, r.topic, r.id, r.sealed)
+}
+
+func (d *direct) enter(context.Context, *job) error { return nil }
+
+func (d *direct) entered(*job) {}
+
+func (d *direct) publishPack(ctx context.Context, jobs []*job, seal sealPack) (*result, error) {
+	return d.publish(ctx, nil, func() (*result, error) {
+		r, _, err := seal()
+		return r, err
+	})
 }
 
 func (d *direct) finish(context.Context, *job, error) {}

@@ -20,7 +20,7 @@ import (
 	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
-// holder is a key holder for edge12-d1, made once: keys take a while.
+// holder is a key holder for one parameter set, made once: keys take a while.
 type holder struct {
 	ctx  *henc.Context
 	key  *secret.Key
@@ -29,8 +29,10 @@ type holder struct {
 	keys *henc.EvaluationKeys
 }
 
-var makeHolder = sync.OnceValues(func() (*holder, error) {
-	p, err := henc.Named("edge12-d1")
+var holders = map[string]*holder{}
+
+func makeHolder(params string) (*holder, error) {
+	p, err := henc.Named(params)
 	if err != nil {
 		return nil, err
 	}
@@ -60,15 +62,23 @@ var makeHolder = sync.OnceValues(func() (*holder, error) {
 		return nil, err
 	}
 	return &holder{ctx, key, enc, secret.NewDecryptor(ctx, key), keys}, nil
-})
+}
 
 func testHolder(t testing.TB) *holder {
 	t.Helper()
-	h, err := makeHolder()
-	if err != nil {
-		t.Fatal(err)
+	return holderFor(t, "edge12-d1")
+}
+
+func holderFor(t testing.TB, params string) *holder {
+	t.Helper()
+	if holders[params] == nil {
+		h, err := makeHolder(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holders[params] = h
 	}
-	return h
+	return holders[params]
 }
 
 // stream has two channels with 8 samples.
@@ -149,7 +159,7 @@ func newRig(t *testing.T, cfg *config.Evaluator, change ...func(*Deps)) *rig {
 // newRigAt is newRig with a state file.
 func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(*Deps)) *rig {
 	t.Helper()
-	h := testHolder(t)
+	h := holderFor(t, paramsOf(cfg))
 	b := testrig.Broker(t, broker.Options{})
 	cfg.Broker.URL = b.URL()
 	cfg.State = state
@@ -192,6 +202,14 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 		t.Fatal("the service does not get ready")
 	}
 	return r
+}
+
+// paramsOf returns the parameters of a test's streams, which are all the same.
+func paramsOf(cfg *config.Evaluator) string {
+	if len(cfg.Streams) == 0 {
+		return "edge12-d1"
+	}
+	return cfg.Streams[0].Params
 }
 
 func (r *rig) publish(topic string, payload []byte) {

@@ -34,6 +34,16 @@ type job struct {
 // all returns the job and those that go with it.
 func (j *job) all() []*job { return append([]*job{j}, j.with...) }
 
+// light returns the job without the ciphertexts of its windows, which are computed.
+func (j *job) light() *job {
+	out := *j
+	out.with, out.shared, out.inputs = nil, nil, make(map[program.Input]*window, len(j.inputs))
+	for in, w := range j.inputs {
+		out.inputs[in] = &window{meta: w.meta, id: w.id}
+	}
+	return &out
+}
+
 // ids returns the content ids of the inputs.
 func (j *job) ids() [][32]byte {
 	var ids [][32]byte
@@ -150,11 +160,7 @@ func (p *served) circuit(present map[program.Input]int) (*program.Circuit, error
 	if len(present) == 0 {
 		return p.planned.Circuit, nil
 	}
-	return p.variants.Circuit(present, func(present map[program.Input]int) (*program.Circuit, error) {
-		src := p.planned.source
-		src.Present = present
-		return compileProgram(src, p.planned.params)
-	})
+	return p.variants.Circuit(present, p.planned.partial)
 }
 
 // recent is a set that forgets its oldest members. Up to fewPlaces members are searched one

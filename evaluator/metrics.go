@@ -113,13 +113,14 @@ const (
 	stageWait           // of a job, until its computation starts
 	stageCompute        // the circuit, and its result read back and packed
 	stageOrder          // until earlier results of the program are made, with a store
+	stagePack           // until the pack of the result leaves; packed results only
 	stageSeal           // number, header, signature
 	stagePublish        // until the broker has acknowledged the result, or the store has it
 	numStages
 )
 
 var stageNames = [numStages]string{"receive", "queue", "verify", "decode", "turn", "store", "join", "wait", "compute",
-	"order", "seal", "publish"}
+	"order", "pack", "seal", "publish"}
 
 // stages measures how long windows and results are in each stage: a histogram for each,
 // in seconds by the wall clock. It is safe for concurrent use.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,10 @@ type Planned struct {
 	Unit    string
 	Circuit *program.Circuit // for full windows
 	Join    JoinRule
+
+	// Alone says why the results of a program are not packed although that is configured;
+	// empty: they are, or it is not.
+	Alone string
 
 	source program.Source
 	params henc.Parameters
@@ -136,6 +141,20 @@ func Explain(cfg *config.Evaluator, names ...string) ([]program.Explanation, err
 	return out, faults.err()
 }
 
+// ExplainPacks says which results of cfg go out together, and of the others why they do not.
+// It says nothing if results are not packed. It fails with a *CheckError.
+func ExplainPacks(cfg *config.Evaluator) (packs, alone []string, err error) {
+	if cfg.Results == nil {
+		return nil, nil, nil
+	}
+	plan, err := Check(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	packs, alone = plan.packing(cfg.Results)
+	return packs, alone, nil
+}
+
 func programNames(cfg *config.Evaluator) []string {
 	names := make([]string, len(cfg.Programs))
 	for i, p := range cfg.Programs {
@@ -168,11 +187,10 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	if err != nil {
 		return nil, fmt.Errorf("program %q: %w", p.Name, err)
 	}
-	circuit, err := compileProgram(src, params)
-	if err != nil {
+	planned := &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, source: src, params: params}
+	if err := planned.compile(cfg.Results != nil); err != nil {
 		return nil, err
 	}
-	planned := &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, Circuit: circuit, source: src, params: params}
 	if planned.Join, err = planned.joinRule(); err != nil {
 		return nil, err
 	}
@@ -180,6 +198,40 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 		return nil, err
 	}
 	return planned, nil
+}
+
+// compile compiles the program for full windows, for packs if pack is set and it can be.
+func (p *Planned) compile(pack bool) (err error) {
+	switch {
+	case !pack:
+	case p.Topic != "":
+		p.Alone = "it has a topic of its own"
+	default:
+		p.source.Packed = true
+		if p.Circuit, err = compileProgram(p.source, p.params); err == nil {
+			return nil
+		}
+		p.source.Packed = false
+		p.Alone = err.Error()
+		var refused *program.Error
+		if errors.As(err, &refused) {
+			p.Alone = refused.Message
+		}
+	}
+	p.Circuit, err = compileProgram(p.source, p.params)
+	return err
+}
+
+// partial compiles the program for windows that are not full.
+func (p *Planned) partial(present map[program.Input]int) (*program.Circuit, error) {
+	src := p.source
+	src.Present = present
+	c, err := compileProgram(src, p.params)
+	if err != nil && src.Packed {
+		src.Packed = false
+		return compileProgram(src, p.params)
+	}
+	return c, err
 }
 
 // compileProgram is program.Compile; tests count its calls.
@@ -250,6 +302,43 @@ func (p *Planned) sourceOf(in program.Input) config.Stream {
 	}
 	return config.Stream{}
 }
+
+// packing says how results go out together: one line for each parameter set, and one for
+// each reason that keeps programs out of packs.
+func (p *Plan) packing(o *config.Results) (packs, alone []string) {
+	if o == nil {
+		return nil, nil
+	}
+	programs, reasons := map[string][]string{}, map[string][]string{}
+	params := map[string]henc.Parameters{}
+	for i := range p.Programs {
+		pr := &p.Programs[i]
+		if pr.Circuit.Packed() {
+			params[pr.params.Name()] = pr.params
+			programs[pr.params.Name()] = append(programs[pr.params.Name()], pr.Name)
+			continue
+		}
+		reasons[pr.Alone] = append(reasons[pr.Alone], pr.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		size := params[name].CiphertextBytes(0, false)
+		packs = append(packs, fmt.Sprintf("results of %d programs under %s go out together: up to %d in %d KiB; those "+
+			"that wait take up to %d MiB for each key set", len(programs[name]), name, o.Pack, (size+1023)>>10,
+			(o.Pack*size+1<<20-1)>>20))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		names := reasons[reason]
+		text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+		if more := len(names) - maxNamed; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		alone = append(alone, fmt.Sprintf("results: those of %s go out one by one: %s", text, reason))
+	}
+	return packs, alone
+}
+
+// maxNamed is how many programs a line about packs names.
+const maxNamed = 4
 
 // warnUseless points out programs whose results say little.
 func (p *Plan) warnUseless(log *slog.Logger) {

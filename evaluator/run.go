@@ -28,7 +28,12 @@ func (s *Service) workLoop(working context.Context) {
 // work computes, seals and publishes one result. Once ctx is over it starts no
 // computation, so that a stop takes no longer than the jobs already running.
 func (s *Service) work(ctx context.Context, j *job) (err error) {
-	defer func() { s.custody.finish(ctx, j, err) }()
+	inPack := false
+	defer func() {
+		if !inPack {
+			s.custody.finish(ctx, j, err)
+		}
+	}()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("not started before the stop timeout: %w", err)
 	}
@@ -47,6 +52,19 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		return err
 	}
 	s.stages.since(stageCompute, start)
+	if circuit.Packed() {
+		e := &packed{job: j.light(), circuit: circuit, key: key, body: computed.Body, took: computed.Took,
+			waited: max(start.Sub(j.lastArrival()), 0)}
+		err := s.packs.add(ctx, e)
+		inPack = err == nil
+		return err
+	}
+	if j.prog.planned.Circuit.Packed() { // the order of its program
+		if err := s.custody.enter(ctx, j); err != nil {
+			return err
+		}
+		s.packs.flush(ctx, key)
+	}
 	r, err := s.custody.publish(ctx, j, func() (*result, error) { return s.seal(j, circuit, key, computed) })
 	if err != nil {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)

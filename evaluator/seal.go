@@ -2,7 +2,11 @@ package evaluator
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/engine"
@@ -45,6 +49,233 @@ func (p *pipeline) resultMeta(j *job, c *program.Circuit, out program.Output) tr
 		m.Start, m.End, m.Samples = min(m.Start, w.meta.Start), max(m.End, w.meta.End), min(m.Samples, w.meta.Samples)
 	}
 	return m
+}
+
+// packs gathers results of packed circuits, those under each key for themselves.
+//
+//   - A pack leaves when it has size results, when its first one has waited for within, and
+//     at a stop.
+//   - Results enter a pack in the order of their programs, and are numbered in that order.
+//     The packs of a key are published in their order, so the order of a program holds.
+//   - A job whose result is in a pack ends when the pack is published: with a store, its
+//     windows stay until then.
+type packs struct {
+	s      *Service
+	size   int
+	within time.Duration
+
+	mu   sync.Mutex
+	open map[transport.KeyRef]*pack
+	last map[transport.KeyRef]*pack // the newest that left, perhaps not published yet
+	busy sync.WaitGroup             // packs that are being published for their age
+}
+
+func newPacks(s *Service) *packs {
+	k := &packs{s: s, open: map[transport.KeyRef]*pack{}, last: map[transport.KeyRef]*pack{}}
+	if o := s.cfg.Results; o != nil {
+		k.size, k.within = o.Pack, o.Within
+	}
+	return k
+}
+
+// add puts a result into the pack of its key, and publishes a pack that is full then. After
+// an error the job is not over; otherwise that is none of the caller's business any more.
+func (k *packs) add(ctx context.Context, e *packed) error {
+	if err := k.s.custody.enter(ctx, e.job); err != nil {
+		return err
+	}
+	e.entered = time.Now()
+	slots, slot := e.circuit.Parameters().Slots(), e.circuit.Output().Slot
+	var full []*pack
+	k.mu.Lock()
+	p := k.open[e.key]
+	if p != nil {
+		if _, ok := p.places.Add(slot, slots); !ok {
+			full, p = append(full, k.close(p)), nil
+		}
+	}
+	if p == nil {
+		p = k.begin(ctx, e.key)
+		p.places.Add(slot, slots)
+	}
+	p.results = append(p.results, e)
+	if len(p.results) >= k.size {
+		full = append(full, k.close(p))
+	}
+	k.mu.Unlock()
+	k.s.custody.entered(e.job)
+	for _, p := range full {
+		k.s.publishPack(ctx, p)
+	}
+	return nil
+}
+
+// begin opens a pack; mu is held.
+func (k *packs) begin(ctx context.Context, key transport.KeyRef) *pack {
+	p := &pack{key: key, over: make(chan struct{})}
+	k.open[key] = p
+	p.timer = time.AfterFunc(k.within, func() {
+		k.mu.Lock()
+		due := k.open[key] == p
+		if due {
+			k.close(p)
+			k.busy.Add(1)
+		}
+		k.mu.Unlock()
+		if due {
+			defer k.busy.Done()
+			k.s.publishPack(ctx, p)
+		}
+	})
+	return p
+}
+
+// close takes an open pack out; mu is held. Whoever calls it publishes the pack.
+func (k *packs) close(p *pack) *pack {
+	p.timer.Stop()
+	delete(k.open, p.key)
+	if last := k.last[p.key]; last != nil {
+		p.after = last.over
+	}
+	k.last[p.key] = p
+	return p
+}
+
+// flush publishes the open pack of a key, and waits for those before it.
+func (k *packs) flush(ctx context.Context, key transport.KeyRef) {
+	k.mu.Lock()
+	p, last := k.open[key], k.last[key]
+	if p != nil {
+		k.close(p)
+	}
+	k.mu.Unlock()
+	switch {
+	case p != nil:
+		k.s.publishPack(ctx, p)
+	case last != nil:
+		select {
+		case <-last.over:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// drain publishes every open pack. Nothing is added any more.
+func (k *packs) drain(ctx context.Context) {
+	k.mu.Lock()
+	keys := slices.Collect(maps.Keys(k.open))
+	k.mu.Unlock()
+	for _, key := range keys {
+		k.flush(ctx, key)
+	}
+	k.busy.Wait()
+}
+
+// pack is results that leave together.
+type pack struct {
+	key     transport.KeyRef
+	results []*packed
+	places  program.Places
+	timer   *time.Timer
+	after   chan struct{} // closed when the pack before it is over; nil: there is none
+	over    chan struct{} // closed when this one is
+}
+
+// packed is a result in a pack.
+type packed struct {
+	job     *job
+	circuit *program.Circuit
+	key     transport.KeyRef
+	body    []byte
+	took    time.Duration
+	waited  time.Duration // before its computation
+	entered time.Time
+}
+
+// publishPack seals a pack and hands it over, and ends the jobs of its results.
+func (s *Service) publishPack(ctx context.Context, p *pack) {
+	defer close(p.over)
+	sealed, metas, err := s.sealPack(ctx, p)
+	for i, e := range p.results {
+		s.custody.finish(ctx, e.job, err)
+		if err != nil {
+			s.failed(e.job, fmt.Errorf("program %s: %w", e.circuit.Name(), err))
+			continue
+		}
+		// Each result counts for its part of the pack.
+		n := len(p.results)
+		bytes := len(sealed.sealed)*(i+1)/n - len(sealed.sealed)*i/n
+		s.tally.result(e.circuit.Name(), bytes, e.took)
+		if s.deps.OnResult != nil {
+			s.deps.OnResult(Event{Program: e.circuit.Name(), Meta: metas[i], ID: sealed.id, Bytes: bytes,
+				Evaluate: e.took, Waited: e.waited})
+		}
+	}
+	if err == nil {
+		s.tally.change(func(t *Stats) { t.Packs++ })
+		s.log.Debug("results published together", "results", len(p.results), "sequence", sealed.meta.Sequence,
+			"bytes", len(sealed.sealed))
+	}
+	p.results = nil
+}
+
+// sealPack makes one ciphertext of the results of a pack and hands it over after the pack
+// before it.
+func (s *Service) sealPack(ctx context.Context, p *pack) (*result, []transport.Meta, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("not packed before the stop timeout: %w", err)
+	}
+	for _, e := range p.results {
+		s.stages.since(stagePack, e.entered)
+	}
+	var bodies [][]byte
+	var slots []int
+	for _, e := range p.results {
+		bodies, slots = append(bodies, e.body), append(slots, e.circuit.Output().Slot)
+	}
+	params := p.results[0].circuit.Parameters().Hash()
+	body, at, err := s.engine.Pack(params, p.key, bodies, slots)
+	if p.after != nil {
+		select {
+		case <-p.after:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var metas []transport.Meta
+	jobs := make([]*job, len(p.results))
+	for i, e := range p.results {
+		jobs[i] = e.job
+	}
+	r, err := s.custody.publishPack(ctx, jobs, func() (*result, []transport.Meta, error) {
+		defer s.stages.since(stageSeal, time.Now())
+		for i, e := range p.results {
+			out := e.circuit.Output()
+			out.Slot = at[i]
+			m := s.resultMeta(e.job, e.circuit, out)
+			m.KeyID, m.KeyEpoch = p.key.ID, p.key.Epoch
+			metas = append(metas, m)
+		}
+		header, packed, err := transport.MarshalPack(metas, body)
+		if err != nil {
+			return nil, nil, fmt.Errorf("seal pack: %w", err)
+		}
+		_, header.Sequence = s.state.Sequence("result " + transport.PackProgram)
+		sealed, id, err := transport.SealNamed(header, packed, 0, s.signer)
+		if err != nil {
+			return nil, nil, fmt.Errorf("seal pack: %w", err)
+		}
+		return &result{s.packTopic(), header, id, sealed}, metas, nil
+	})
+	return r, metas, err
+}
+
+// packTopic returns where packs are published.
+func (p *pipeline) packTopic() string {
+	return transport.ResultTopic(p.cfg.Broker.TopicPrefix, transport.PackProgram)
 }
 
 // topic returns where the results of a program are published.

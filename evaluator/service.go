@@ -24,6 +24,7 @@ type Service struct {
 	*pipeline
 	deps    Deps
 	custody custody
+	packs   *packs
 
 	staged chan staged
 	turns  turns
@@ -43,12 +44,14 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	s := &Service{deps: deps, fatal: make(chan error, 1), quit: make(chan struct{})}
 	s.pipeline = newPipeline(cfg, plan, &deps)
 	s.custody = &direct{s.pipeline} // until the store is open
+	s.packs = newPacks(s)
 	if s.signer == nil {
 		if s.signer, err = transport.LoadSigningKey(cfg.SigningKey); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
-	for _, w := range Warnings(cfg) {
+	_, alone := plan.packing(cfg.Results)
+	for _, w := range append(Warnings(cfg), alone...) {
 		s.log.Warn(w)
 	}
 	keys, err := s.openEngine()
@@ -226,6 +229,7 @@ func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 		intake.Wait()
 		s.jobs.close()
 		workers.Wait()
+		s.packs.drain(working)
 		keeping.Wait()
 		close(done)
 	}()

@@ -81,10 +81,15 @@ func (p *pipeline) makeReceipts() (*store.Receipts, error) {
 // open opens the store, if it is the one that belongs to the state.
 func (d *stored) open(c *config.Store) error {
 	p := d.p
-	o := store.Options{Topics: map[string]string{}, Reader: d.out.reader(), Name: p.cfg.Name, State: p.cfg.State,
+	o := store.Options{Topics: map[string]string{}, Packed: map[string]bool{}, Reader: d.out.reader(), Name: p.cfg.Name, State: p.cfg.State,
 		Mark: p.state.Mark(), Logger: p.log}
 	for i := range p.plan.Programs {
-		o.Topics[p.plan.Programs[i].Name] = p.topic(&p.plan.Programs[i])
+		pr := &p.plan.Programs[i]
+		if pr.Circuit.Packed() {
+			o.Packed[pr.Name], o.Topics[transport.PackProgram] = true, p.packTopic()
+			continue
+		}
+		o.Topics[pr.Name] = p.topic(pr)
 	}
 	var err error
 	if d.store, err = store.Open(c, o); err != nil {
@@ -279,37 +284,74 @@ func (d *stored) settle() {
 }
 
 // publish puts a result into the outbox, after the earlier results of its program.
-// While the disk takes nothing it waits: the windows are safe.
 func (d *stored) publish(ctx context.Context, j *job, seal func() (*result, error)) (*result, error) {
-	if j.after != nil {
-		start := time.Now()
-		select {
-		case <-j.after:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		d.p.stages.since(stageOrder, start)
+	if err := d.enter(ctx, j); err != nil {
+		return nil, err
 	}
 	r, err := seal()
 	if err != nil {
 		return nil, err
 	}
-	defer d.p.stages.since(stagePublish, time.Now())
 	name := j.prog.planned.Name
+	err = d.put(ctx, name, func() error { return d.store.Results.Put(ctx, name, j.ids(), r.topic, r.sealed) })
+	if err != nil {
+		return nil, err
+	}
+	j.size = int64(len(r.sealed))
+	return r, nil
+}
+
+// put calls write until it succeeds. While the disk takes nothing it waits: the windows are
+// safe.
+func (d *stored) put(ctx context.Context, program string, write func() error) error {
+	defer d.p.stages.since(stagePublish, time.Now())
 	for {
-		err := d.store.Results.Put(ctx, name, j.ids(), r.topic, r.sealed)
-		if err == nil {
-			j.size = int64(len(r.sealed))
-			return r, nil
+		err := write()
+		if err == nil || ctx.Err() != nil || errors.Is(err, spool.ErrClosed) {
+			return err
 		}
-		if ctx.Err() != nil || errors.Is(err, spool.ErrClosed) {
-			return nil, err
-		}
-		d.p.log.Error("a result waits for the disk", "program", name, "error", err)
+		d.p.log.Error("a result waits for the disk", "program", program, "error", err)
 		if err := role.Sleep(ctx, time.Second); err != nil {
-			return nil, err
+			return err
 		}
 	}
+}
+
+func (d *stored) enter(ctx context.Context, j *job) error {
+	if j.after == nil {
+		return nil
+	}
+	defer d.p.stages.since(stageOrder, time.Now())
+	select {
+	case <-j.after:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// entered lets the next job of the program enter. What the job holds is let go when its
+// pack is in the outbox.
+func (d *stored) entered(j *job) {
+	close(j.over)
+	j.over = nil
+}
+
+func (d *stored) publishPack(ctx context.Context, jobs []*job, seal sealPack) (*result, error) {
+	r, results, err := seal()
+	if err != nil {
+		return nil, err
+	}
+	err = d.put(ctx, transport.PackProgram, func() error {
+		return d.store.Results.PutPack(ctx, results, r.topic, r.sealed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		j.size = max(int64(len(r.sealed)/len(jobs)), 1)
+	}
+	return r, nil
 }
 
 // finish lets the windows of a job go if its result is in the outbox, or if it failed
@@ -321,6 +363,9 @@ func (d *stored) finish(ctx context.Context, j *job, err error) {
 		if err := d.settleJob(j, err != nil); err != nil {
 			d.p.log.Error("a window cannot be signed off yet", "error", err)
 		}
+	}
+	if j.over == nil { // it is in a pack, behind the job before it
+		return
 	}
 	if j.after != nil {
 		select { // jobs that fail keep the order too

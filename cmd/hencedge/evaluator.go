@@ -79,7 +79,7 @@ another machine.`,
 			}
 			cli.UseCredentials(dir)
 			cfg, err := config.LoadEvaluator(file)
-			var warnings []string
+			var warnings, packs, alone []string
 			if err == nil {
 				warnings = access.Unreadable(systemd.Evaluator, file, cfg.Broker.CA, cfg.Broker.Cert, cfg.SigningKey)
 				writes := []string{cfg.State}
@@ -93,9 +93,16 @@ another machine.`,
 				} else {
 					err = evaluator.CheckFiles(cfg, true)
 				}
+				packs, alone, _ = evaluator.ExplainPacks(cfg) // err says what is wrong
+				warnings = append(warnings, alone...)
 			}
 			if cerr := a.Checked(file, err, warnings); cerr != nil || a.JSON {
 				return cerr
+			}
+			for _, line := range packs {
+				if _, err := fmt.Fprintln(a.Std.Out, line); err != nil {
+					return err
+				}
 			}
 			return a.tellCosts(cfg)
 		},

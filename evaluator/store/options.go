@@ -6,6 +6,9 @@ import "log/slog"
 type Options struct {
 	// Topics are the programs that are configured, with the topics of their results.
 	Topics map[string]string
+	// Packed are programs whose results go out in packs. They share one part of the store,
+	// that of transport.PackProgram, which Topics then has instead of them.
+	Packed map[string]bool
 	// Reader names in words who has to take results.
 	Reader string
 	// Name is that of the evaluator, and State the path of its state, for messages.

@@ -23,6 +23,7 @@ type Results struct {
 	windows *Windows
 	shares  *shares
 	reader  string
+	packed  map[string]bool
 	log     *slog.Logger
 
 	mu   sync.Mutex
@@ -30,7 +31,8 @@ type Results struct {
 }
 
 func newResults(outbox *spool.Spool, l *ledger, w *Windows, sh *shares, o Options) *Results {
-	return &Results{outbox: outbox, ledger: l, windows: w, shares: sh, reader: o.Reader, log: o.Logger,
+	return &Results{outbox: outbox, ledger: l, windows: w, shares: sh, reader: o.Reader, packed: o.Packed,
+		log:  o.Logger,
 		made: map[[32]byte]bool{}}
 }
 
@@ -43,25 +45,18 @@ func (r *Results) recover() error {
 			continue
 		}
 		l.Return(0)
-		var key [32]byte
+		var results []transport.Meta
 		if err == nil {
-			key, _, err = peekResult(sealed)
+			results, err = transport.PeekResults(sealed)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: outbox: %w", ErrState, err)
 		}
-		r.made[key] = true
+		for i := range results {
+			r.made[resultKey(results[i].Program, results[i].Inputs)] = true
+		}
 	}
 	return nil
-}
-
-// peekResult returns the key and the inputs of a sealed result.
-func peekResult(sealed []byte) (key [32]byte, inputs [][32]byte, err error) {
-	m, err := transport.PeekMeta(sealed)
-	if err != nil {
-		return key, nil, err
-	}
-	return resultKey(m.Program, m.Inputs), m.Inputs, nil
 }
 
 // resultKey names what a program makes of certain windows, in any order.
@@ -90,7 +85,7 @@ func (r *Results) Made(program string, inputs [][32]byte) bool {
 func (r *Results) Blocked(programs []string, now time.Time, probe bool) (program string, blocked bool) {
 	waiting := r.outbox.Streams()
 	for _, p := range programs {
-		if r.shares.blocks(p, waiting, now, probe) {
+		if r.shares.blocks(r.share(p), waiting, now, probe) {
 			return p, true
 		}
 	}
@@ -99,12 +94,22 @@ func (r *Results) Blocked(programs []string, now time.Time, probe bool) (program
 
 // Skips reports whether a result of a program is not to be made, because nobody reads
 // the program and its share is full. It counts the result then.
-func (r *Results) Skips(program string) bool { return r.shares.skips(program, r.outbox.Streams()) }
+func (r *Results) Skips(program string) bool {
+	return r.shares.skips(r.share(program), r.outbox.Streams())
+}
+
+// share names the part of the store that a program's results take.
+func (r *Results) share(program string) string {
+	if r.packed[program] {
+		return transport.PackProgram
+	}
+	return program
+}
 
 // Begin counts a job of a program, and End its end. size is that of the result, 0 if
 // there is none.
-func (r *Results) Begin(program string)           { r.shares.begun(program) }
-func (r *Results) End(program string, size int64) { r.shares.made(program, size) }
+func (r *Results) Begin(program string)           { r.shares.begun(r.share(program)) }
+func (r *Results) End(program string, size int64) { r.shares.made(r.share(program), size) }
 
 // Fail remembers that a program makes nothing of these inputs.
 func (r *Results) Fail(program string, inputs [][32]byte) error {
@@ -113,12 +118,27 @@ func (r *Results) Fail(program string, inputs [][32]byte) error {
 
 // Put writes a result of a program into the outbox. It fails with ErrBusy.
 func (r *Results) Put(ctx context.Context, program string, inputs [][32]byte, topic string, sealed []byte) error {
-	if err := r.outbox.Put(ctx, spool.Item{Stream: program, Topic: topic, Sealed: sealed}); err != nil {
+	return r.put(ctx, program, topic, sealed, resultKey(program, inputs))
+}
+
+// PutPack is Put for a pack of these results.
+func (r *Results) PutPack(ctx context.Context, results []transport.Meta, topic string, sealed []byte) error {
+	keys := make([][32]byte, len(results))
+	for i := range results {
+		keys[i] = resultKey(results[i].Program, results[i].Inputs)
+	}
+	return r.put(ctx, transport.PackProgram, topic, sealed, keys...)
+}
+
+func (r *Results) put(ctx context.Context, stream, topic string, sealed []byte, keys ...[32]byte) error {
+	if err := r.outbox.Put(ctx, spool.Item{Stream: stream, Topic: topic, Sealed: sealed}); err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	r.mu.Lock()
-	r.made[resultKey(program, inputs)] = true
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	for _, key := range keys {
+		r.made[key] = true
+	}
 	return nil
 }
 
@@ -126,24 +146,34 @@ func (r *Results) Put(ctx context.Context, program string, inputs [][32]byte, to
 // before a result leaves it.
 func (r *Results) Outbox() *spool.Spool { return r.outbox }
 
-// Delivered notes a result that was delivered. While one of its inputs may come up
-// again after a restart, the ledger must know the result.
+// Delivered notes an object that was delivered. While one of the inputs of a result in it may
+// come up again after a restart, the ledger must know that result.
 func (r *Results) Delivered(l *spool.Lease, now time.Time) error {
 	sealed, err := l.Sealed()
 	if err != nil {
 		return err
 	}
-	key, inputs, err := peekResult(sealed)
+	results, err := transport.PeekResults(sealed)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(inputs, r.windows.holds) {
-		if err := r.ledger.add(record{kind: recMade, id: key}); err != nil {
+	var known []record
+	keys := make([][32]byte, len(results))
+	for i := range results {
+		keys[i] = resultKey(results[i].Program, results[i].Inputs)
+		if slices.ContainsFunc(results[i].Inputs, r.windows.holds) {
+			known = append(known, record{kind: recMade, id: keys[i]})
+		}
+	}
+	if len(known) > 0 {
+		if err := r.ledger.add(known...); err != nil {
 			return err
 		}
 	}
 	r.mu.Lock()
-	delete(r.made, key)
+	for _, key := range keys {
+		delete(r.made, key)
+	}
 	r.mu.Unlock()
 	r.shares.delivered(l.Stream, r.outbox.Streams(), now)
 	return nil

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Pack adds results of packed circuits, which are under one key, into one ciphertext. slots
+// are those of their outputs, at those of the values in the pack. See program.Pack.
+func (e *Engine) Pack(params [32]byte, key transport.KeyRef, bodies [][]byte, slots []int) (body []byte, at []int,
+	err error) {
+	l := e.lanes[params]
+	err = l.attempt(l.next(), func(d *device) error {
+		results := make([]*henc.Ciphertext, 0, len(bodies))
+		defer func() {
+			for _, ct := range results {
+				d.ctx.Ring().Free(ct.Value)
+			}
+		}()
+		for _, b := range bodies {
+			ct, err := d.ctx.UnmarshalCiphertext(b)
+			if err != nil {
+				return fmt.Errorf("pack: %w", err)
+			}
+			results = append(results, ct)
+		}
+		ct, places, err := program.Pack(d.keys[key], results, slots)
+		if err != nil {
+			return err
+		}
+		results, at = append(results, ct), places
+		body, err = d.ctx.MarshalCiphertext(ct)
+		return err
+	})
+	return body, at, err
+}
