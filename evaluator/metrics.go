@@ -113,7 +113,7 @@ const (
 	stageWait           // of a job, until its computation starts
 	stageCompute        // the circuit, and its result read back and packed
 	stageOrder          // until earlier results of the program are made, with a store
-	stagePack           // until the pack of the result leaves; packed results only
+	stagePack           // until its pack is full or due, and made; packed results only
 	stageSeal           // number, header, signature
 	stagePublish        // until the broker has acknowledged the result, or the store has it
 	numStages

@@ -225,9 +225,6 @@ func (s *Service) sealPack(ctx context.Context, p *pack) (*result, []transport.M
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("not packed before the stop timeout: %w", err)
 	}
-	for _, e := range p.results {
-		s.stages.since(stagePack, e.entered)
-	}
 	var bodies [][]byte
 	var slots []int
 	for _, e := range p.results {
@@ -249,6 +246,7 @@ func (s *Service) sealPack(ctx context.Context, p *pack) (*result, []transport.M
 	jobs := make([]*job, len(p.results))
 	for i, e := range p.results {
 		jobs[i] = e.job
+		s.stages.since(stagePack, e.entered)
 	}
 	r, err := s.custody.publishPack(ctx, jobs, func() (*result, []transport.Meta, error) {
 		defer s.stages.since(stageSeal, time.Now())

@@ -32,6 +32,7 @@ type LoadRecord struct {
 	Channels int      `json:"channels"`
 	Rotation int      `json:"rotation"` // different ciphertexts of each device
 	Seeded   bool     `json:"seeded"`
+	Pack     int      `json:"pack,omitempty"` // most results in one object; 0: one
 
 	Rate     float64 `json:"rate"`     // windows per second that were offered; 0: as many as were taken
 	Seconds  float64 `json:"seconds"`  // that were measured
@@ -92,13 +93,14 @@ type Stage struct {
 var stageWork = map[string]struct{ work, result bool }{
 	"receive": {true, false}, "queue": {false, false}, "verify": {true, false}, "decode": {true, false},
 	"turn": {false, false}, "store": {true, false}, "join": {true, false}, "wait": {false, true},
-	"compute": {true, true}, "order": {false, true}, "seal": {true, true}, "publish": {true, true},
+	"compute": {true, true}, "order": {false, true}, "pack": {false, true},
+	"seal": {true, true}, "publish": {true, true},
 }
 
 // StageNames returns the stages in the order of a window's way.
 func StageNames() []string {
 	return []string{"receive", "queue", "verify", "decode", "turn", "store", "join", "wait", "compute",
-		"order", "seal", "publish"}
+		"order", "pack", "seal", "publish"}
 }
 
 // Load prints a record of a service under load.
@@ -153,6 +155,10 @@ func (t *Report) Load(r LoadRecord) error {
 	)
 	fmt.Fprintf(w, "traffic     in %s a window, %s/s; out %s a window, %s/s\n", cli.Bytes(int64(r.BytesIn)),
 		cli.Bytes(int64(r.BytesInPerS)), cli.Bytes(int64(r.BytesOut)), cli.Bytes(int64(r.BytesOutPerS)))
+	if r.Pack > 0 {
+		fmt.Fprintf(w, "packs       of up to %s, %s a result\n", cli.Plural(r.Pack, "result"),
+			cli.Bytes(int64(r.BytesOut*r.Windows/float64(r.Results))))
+	}
 	fmt.Fprintf(
 		w,
 		"correct     every result counted, none lost or doubled; %d decrypted, largest error %.0f %% of its bound\n",
