@@ -38,12 +38,14 @@ demo: ## the whole job on this machine: sensors, encryption, broker, evaluation,
 	$(GO) run ./cmd/hencedge demo
 
 .PHONY: test
-test: ## every test, the race detector on the concurrent packages, the Lattigo checks, the generators
+test: test-plain test-race ## every test, the race detector on the concurrent packages, the Lattigo checks, the generators (-j2: side by side)
+
+.PHONY: test-plain
+test-plain: ## every test without the race detector
 	$(GO) test ./...
 	$(GO) test -C interop/lattigo ./...
 	$(GO) test -C bench ./...
 	$(GO) test -C cutrantt/cpu/_asm ./...
-	$(MAKE) test-race
 
 .PHONY: test-race
 test-race: ## the concurrent packages under the race detector (needs a C compiler)

@@ -12,18 +12,16 @@ if [ -n "$unformatted" ]; then
 fi
 
 # The product is compiled as cross/build.sh does it, so that the two share the build cache. Each
-# tag is checked on one platform: cross/release.sh compiles the others.
+# tag is checked on one platform, in the packages that know it: cross/release.sh compiles the rest.
 # The code of the other modules is the same on all platforms, so they are checked once.
 vet() { # ARCH TAGS PACKAGE...
   echo "== go vet linux/$1${2:+ -tags $2}"
   CGO_ENABLED=0 GOOS=linux GOARCH=$1 go vet -trimpath -tags "$2" "${@:3}"
 }
 vet amd64 "" ./...
-vet amd64 nogpu ./...
 vet arm64 "" ./...
-# Only the program itself, its demo and its load know these tags.
-for tags in evaluatoronly nobroker; do
-  vet amd64 "$tags" ./cmd/hencedge ./cmd/hencedge/internal/demo ./cmd/hencedge/internal/loadbench
+for tag in nogpu evaluatoronly nobroker taint chaos; do
+  vet amd64 "$tag" $(git grep -lE "^//go:build.*\b$tag\b" -- '*.go' | xargs dirname | sort -u | sed 's|^|./|')
 done
 for dir in "$@"; do
   if [ "$dir" != . ]; then
@@ -31,9 +29,6 @@ for dir in "$@"; do
     (cd "$dir" && go vet ./...)
   fi
 done
-
-echo "== go vet -tags taint"
-CGO_ENABLED=0 GOARCH=amd64 go vet -trimpath -tags taint ./henc/secret ./internal/taint
 
 # What follows is independent of each other and mostly uses one processor.
 # shellcheck source=cross/pool.sh
