@@ -61,10 +61,15 @@ func testBench(t testing.TB, name string) *bench {
 	t.Helper()
 	benchesM.Lock()
 	defer benchesM.Unlock()
-	if b := benches[name]; b != nil {
-		return b
+	if benches[name] == nil {
+		benches[name] = newBench(t, mustParams(t, name))
 	}
-	ctx, err := henc.NewContext(mustParams(t, name))
+	return benches[name]
+}
+
+func newBench(t testing.TB, p henc.Parameters) *bench {
+	t.Helper()
+	ctx, err := henc.NewContext(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +93,7 @@ func testBench(t testing.TB, name string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{ctx: ctx, key: key, enc: enc, dec: secret.NewDecryptor(ctx, key), keys: keys}
-	benches[name] = b
-	return b
+	return &bench{ctx: ctx, key: key, enc: enc, dec: secret.NewDecryptor(ctx, key), keys: keys}
 }
 
 // evaluator makes an evaluator with exactly the keys that the circuit asks for.
