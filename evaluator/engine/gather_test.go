@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -97,13 +98,16 @@ type rig struct {
 	devices   []*flaky
 	fallbacks atomic.Int64
 	circuits  []*program.Circuit // of one form
+	set       *program.Set       // of another
+	vars      []map[string]program.Var
+	mixed     bool // jobs of the set run besides
 	refs      []transport.KeyRef
-	bodies    [][]byte // by holder
-	want      [][]byte // by holder
+	bodies    [][]byte   // by holder and kind
+	want      [][][]byte // by holder and kind: those of a circuit, then those of the set
 }
 
-// job is what one run of the engine needs.
-type job struct{ circuit, holder int }
+// kinds is how many windows each holder has: under the public key, and with a seed.
+const kinds = 2
 
 func newRig(t *testing.T, devices int, w width, latency time.Duration) *rig {
 	t.Helper()
@@ -156,16 +160,31 @@ func (r *rig) compile(p henc.Parameters) {
 	for i := range 3 {
 		st := config.Stream{Name: "s", Params: p.Name(), Window: config.Window{Samples: 8}, Packing: config.PackingReal,
 			Channels: []config.Channel{{Name: "c", Unit: "u", Range: [2]float64{-1, 1}}}}
-		c, err := program.Compile(program.Source{Name: fmt.Sprint("p", i), Expr: "x*x",
-			Vars: map[string]program.Var{"x": {Device: fmt.Sprint("d", i), Stream: st}}}, p)
+		vars := map[string]program.Var{"x": {Device: fmt.Sprint("d", i), Stream: st}}
+		r.vars = append(r.vars, vars)
+		c, err := program.Compile(program.Source{Name: fmt.Sprint("p", i), Expr: "x*x", Vars: vars}, p)
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		r.circuits = append(r.circuits, c)
 	}
+	some := []*program.Circuit{r.circuits[0]}
+	for _, expr := range []string{"mean(x)", "2*x + 1"} {
+		c, err := program.Compile(program.Source{Name: expr, Expr: expr, Vars: r.vars[0]}, p)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		some = append(some, c)
+	}
+	set, err := program.Fuse(nil, some...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.set = set
 }
 
-// keys makes the keys of two holders, a window under each, and what x*x of it is.
+// keys makes the keys of two holders, windows under each, and what each gives alone, on the
+// processor.
 func (r *rig) keys(p henc.Parameters) (raw [][]byte) {
 	t := r.t
 	ctx, err := henc.NewContext(p, henc.WithN2(1))
@@ -177,7 +196,7 @@ func (r *rig) keys(p henc.Parameters) (raw [][]byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ev, err := key.EvaluationKeys(nil, false)
+		ev, err := key.EvaluationKeys(r.set.Rotations(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,27 +213,57 @@ func (r *rig) keys(p henc.Parameters) (raw [][]byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := r.circuits[0].Inputs()[0]
-		ct, err := enc.EncryptReal([]float64{0.5, -0.25, 1}, p.MaxLevel(), p.DefaultScale(), nil)
-		if err != nil {
-			t.Fatal(err)
+		fresh := []func() (*henc.Ciphertext, error){
+			func() (*henc.Ciphertext, error) { return enc.EncryptReal(values, p.MaxLevel(), p.DefaultScale(), nil) },
+			func() (*henc.Ciphertext, error) {
+				return secret.NewSeededEncryptor(ctx, key).EncryptReal(values, p.MaxLevel(), p.DefaultScale(), nil)
+			},
 		}
-		body, err := ctx.MarshalCiphertext(ct)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, _, err := r.circuits[0].Run(henc.NewEvaluator(ctx, ev), map[program.Input]*henc.Ciphertext{in: ct})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := ctx.MarshalCiphertext(got)
-		if err != nil {
-			t.Fatal(err)
+		for _, encrypt := range fresh {
+			ct, err := encrypt()
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := ctx.MarshalCiphertext(ct)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.bodies = append(r.bodies, body)
+			r.want = append(r.want, r.alone(henc.NewEvaluator(ctx, ev), ct))
 		}
 		r.refs = append(r.refs, Keys{Evaluation: ev}.Ref())
-		r.bodies, r.want = append(r.bodies, body), append(r.want, want)
 	}
 	return raw
+}
+
+// reads is a program or a set.
+type reads interface {
+	program.Routine
+	Inputs() []program.Input
+}
+
+var values = []float64{0.5, -0.25, 1}
+
+// alone returns what a circuit, and then the set, give for one window.
+func (r *rig) alone(ev *henc.Evaluator, ct *henc.Ciphertext) (out [][]byte) {
+	r.t.Helper()
+	inputs := map[program.Input]*henc.Ciphertext{r.circuits[0].Inputs()[0]: ct}
+	one, _, err := r.circuits[0].Run(ev, inputs)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	list, err := r.set.Run(ev, inputs)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, x := range append([]*henc.Ciphertext{one}, list...) {
+		b, err := ev.Context().MarshalCiphertext(x)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		out = append(out, b)
+	}
+	return out
 }
 
 // all runs n jobs at a time, of all circuits and holders in turn, and returns how many
@@ -224,9 +273,13 @@ func (r *rig) all(n int, spoilt map[int]bool) (failed int) {
 	var jobs sync.WaitGroup
 	var bad atomic.Int64
 	for i := range n {
-		j := job{rand.IntN(len(r.circuits)), rand.IntN(len(r.refs))}
-		c := r.circuits[j.circuit]
-		ct, err := r.e.Receive(c.Parameters().Hash(), r.bodies[j.holder])
+		window := rand.IntN(len(r.bodies))
+		var c reads = r.circuits[rand.IntN(len(r.circuits))]
+		want := r.want[window][:1]
+		if r.mixed && rand.IntN(2) == 0 {
+			c, want = r.set, r.want[window][1:]
+		}
+		ct, err := r.e.Receive(parameters(r.t).Hash(), r.bodies[window])
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -235,7 +288,7 @@ func (r *rig) all(n int, spoilt map[int]bool) (failed int) {
 			clear(inputs)
 		}
 		jobs.Go(func() {
-			got, err := r.e.Run(c, r.refs[j.holder], inputs)
+			got, err := r.e.Run(c, r.refs[window/kinds], inputs)
 			if err != nil {
 				bad.Add(1)
 				if !spoilt[i] || !errors.Is(err, program.ErrInput) {
@@ -243,7 +296,7 @@ func (r *rig) all(n int, spoilt map[int]bool) (failed int) {
 				}
 				return
 			}
-			if spoilt[i] || !bytes.Equal(got[0].Body, r.want[j.holder]) {
+			if spoilt[i] || !slices.EqualFunc(got, want, func(x Result, b []byte) bool { return bytes.Equal(x.Body, b) }) {
 				r.t.Errorf("job %d: a wrong result", i)
 			}
 		})
@@ -292,6 +345,17 @@ func TestGather(t *testing.T) {
 	}
 	if r.e.lanes[r.circuits[0].Parameters().Hash()].devices[0].gather.running != 0 {
 		t.Error("a batch never ended")
+	}
+}
+
+// TestGatherSets: programs and sets that run at a time, over windows under public keys and
+// with seeds, give what each gives alone.
+func TestGatherSets(t *testing.T) {
+	r := newRig(t, 1, width{batches: 2, most: 5}, time.Second)
+	r.mixed = true
+	r.hold(36)
+	if n := r.all(40, nil); n != 0 || r.devices[0].most.Load() < 2 {
+		t.Errorf("%d jobs failed, the largest batch had %d", n, r.devices[0].most.Load())
 	}
 }
 
@@ -459,6 +523,7 @@ func TestGatherOnGPU(t *testing.T) {
 	if g.width.batches != 2 || g.width.most != 6 || g.width.memory <= 0 {
 		t.Errorf("the width of a GPU is %+v", g.width)
 	}
+	r.mixed = true
 	r.all(16, nil)
 	if r.fallbacks.Load() != 0 {
 		t.Error("the GPU was given up")
