@@ -81,6 +81,18 @@ func (c *Circuit) last() *step { return &c.steps[c.results[0]] }
 // Depth returns the number of multiplications one after another.
 func (c *Circuit) Depth() int { return c.last().depth }
 
+// Packed reports whether the circuit makes its result for a pack.
+func (c *Circuit) Packed() bool { return c.prog.Packed }
+
+// Rotations returns the rotations whose Galois keys the program needs, also to fill a pack.
+func (c *Circuit) Rotations() []int {
+	ks := c.routine.Rotations()
+	if c.Packed() && (len(ks) == 0 || ks[0] != PackRotation) {
+		ks = append([]int{PackRotation}, ks...)
+	}
+	return ks
+}
+
 // Hash identifies what the program computes on what: SHA-256 over a tag, the
 // expression, the parameter hash and, for each variable in alphabetical order,
 // its name, device, channel and the layout hash of its stream. Strings stand

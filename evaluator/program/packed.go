@@ -42,18 +42,6 @@ func PackScale(p henc.Parameters) float64 { return math.Exp2(math.Floor(p.LogQ(0
 // Circuit.Magnitude.
 func PackMagnitude(p henc.Parameters) float64 { return 4 * PackScale(p) }
 
-// Packed reports whether the circuit makes its result for a pack.
-func (c *Circuit) Packed() bool { return c.prog.Packed }
-
-// Rotations returns the rotations whose Galois keys the program needs, also to fill a pack.
-func (c *Circuit) Rotations() []int {
-	ks := c.routine.Rotations()
-	if c.Packed() && (len(ks) == 0 || ks[0] != PackRotation) {
-		ks = append([]int{PackRotation}, ks...)
-	}
-	return ks
-}
-
 // finishPacked is finish for a pack. a is the factor of the value in the result's slot.
 func (p *planner) finishPacked(v val) (w int, a, bound float64) {
 	if v.sh.window() {
@@ -90,45 +78,6 @@ func (p *planner) finishPacked(v val) (w int, a, bound float64) {
 			"%s cannot be packed: no level is left for the last multiplication, or it has too few bits", p.text())
 	}
 	return w, a, bound
-}
-
-// asPacked is as for a program that is compiled for a pack.
-func (e *evaluator) asPacked(v val, c *Circuit) (w int, ok bool) {
-	factor := v.a / c.out.A
-	if factor == 0 || !finite(factor) {
-		return 0, false
-	}
-	least := math.Inf(1)
-	for x := v.w; e.err == nil; x = e.rescale(x) {
-		s := e.get(x)
-		for level := 1; level <= s.level; level++ {
-			if !e.ch.fits(level, s.mag, s.dev.limit(), s.scale) {
-				continue
-			}
-			m, masked := e.mask(e.drop(x, level), v.pos, factor)
-			if masked {
-				m = e.rotate(m, v.pos-c.out.Slot)
-			}
-			if !masked || e.err != nil {
-				continue
-			}
-			b := e.packedBound(m, c.out.A, c.out.B, failureTogether) + math.Abs(v.b.value()-c.out.B) +
-				0x1p-46*max(math.Abs(c.lo), math.Abs(c.hi))
-			if b < least {
-				w, least = m, b
-			}
-			break
-		}
-		if !e.canRescale(x, 0) {
-			break
-		}
-	}
-	e.err = nil // this way only
-	alone := c.out.Bound
-	if c.out.Sqrt {
-		alone = c.out.Root
-	}
-	return w, least <= alone
 }
 
 // packedBound bounds the error of a value that is a times a masked result, plus b.

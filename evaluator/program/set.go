@@ -196,8 +196,8 @@ func (s *Set) For(circuits ...*Circuit) *Set {
 	to, back := map[Input]Input{}, map[Input]Input{}
 	for n, c := range circuits {
 		old := s.circuits[n]
-		if c.prog.Expr != old.prog.Expr || c.Packed() != old.Packed() || c.out != old.out || c.lo != old.lo || c.hi != old.hi ||
-			c.Form() != old.Form() {
+		if c.prog.Expr != old.prog.Expr || c.Packed() != old.Packed() || c.out != old.out || c.lo != old.lo ||
+			c.hi != old.hi || c.Form() != old.Form() {
 			return nil
 		}
 		for i := range c.steps {
@@ -319,6 +319,45 @@ func (e *evaluator) as(v val, c *Circuit) (w int, ok bool) {
 		alone = c.out.Root
 	}
 	return best, least <= alone
+}
+
+// asPacked is as for a program that is compiled for a pack.
+func (e *evaluator) asPacked(v val, c *Circuit) (w int, ok bool) {
+	factor := v.a / c.out.A
+	if factor == 0 || !finite(factor) {
+		return 0, false
+	}
+	least := math.Inf(1)
+	for x := v.w; e.err == nil; x = e.rescale(x) {
+		s := e.get(x)
+		for level := 1; level <= s.level; level++ {
+			if !e.ch.fits(level, s.mag, s.dev.limit(), s.scale) {
+				continue
+			}
+			m, masked := e.mask(e.drop(x, level), v.pos, factor)
+			if masked {
+				m = e.rotate(m, v.pos-c.out.Slot)
+			}
+			if !masked || e.err != nil {
+				continue
+			}
+			b := e.packedBound(m, c.out.A, c.out.B, failureTogether) + math.Abs(v.b.value()-c.out.B) +
+				0x1p-46*max(math.Abs(c.lo), math.Abs(c.hi))
+			if b < least {
+				w, least = m, b
+			}
+			break
+		}
+		if !e.canRescale(x, 0) {
+			break
+		}
+	}
+	e.err = nil // this way only
+	alone := c.out.Bound
+	if c.out.Sqrt {
+		alone = c.out.Root
+	}
+	return w, least <= alone
 }
 
 // boundAs bounds the error of step w as the result of program c, where v is the value of the
