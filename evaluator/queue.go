@@ -2,6 +2,7 @@ package evaluator
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -13,12 +14,13 @@ import (
 //     waits for the one before it. So do those of all programs of a set, which share a line:
 //     a job of one of them may come alone or with those of the others.
 //   - The windows of all jobs are at most limit bytes, or those of one job. Who brings more
-//     waits.
+//     waits, behind those who wait already.
 type jobQueue struct {
 	limit int64
 
 	mu      sync.Mutex
-	changed *sync.Cond
+	some    *sync.Cond // a worker can go on: one is woken for each job
+	waiting []*pushing // for room, in the order in which they came
 	lines   map[lineID]*jobLine
 	turns   []lineID // whose lines are not empty, the next one first
 	bytes   int64
@@ -44,44 +46,68 @@ type jobLine struct {
 	bytes int64
 }
 
+// pushing is a job that waits for room.
+type pushing struct {
+	job    *job
+	size   int64
+	queued chan struct{} // closed when the job is in its line
+}
+
 func newJobQueue(limit int64) *jobQueue {
 	q := &jobQueue{limit: limit, lines: map[lineID]*jobLine{}}
-	q.changed = sync.NewCond(&q.mu)
+	q.some = sync.NewCond(&q.mu)
 	return q
 }
 
 // push adds a job, waiting for room. It reports false if ctx ends before.
 func (q *jobQueue) push(ctx context.Context, j *job) bool {
-	size := j.bytes()
-	stop := context.AfterFunc(ctx, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.changed.Broadcast()
-	})
-	defer stop()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.bytes > 0 && q.bytes+size > q.limit {
-		if ctx.Err() != nil {
-			return false
-		}
-		q.changed.Wait()
-	}
 	if ctx.Err() != nil {
 		return false
 	}
-	id := j.prog.line()
-	line := q.lines[id]
-	if line == nil {
-		line = &jobLine{}
-		q.lines[id] = line
-		q.turns = append(q.turns, id)
+	p := &pushing{j, j.bytes(), make(chan struct{})}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, p)
+	q.fill()
+	q.mu.Unlock()
+	select {
+	case <-p.queued:
+		return true
+	case <-ctx.Done():
 	}
-	line.jobs = append(line.jobs, j)
-	line.bytes += size
-	q.bytes += size
-	q.changed.Broadcast()
-	return true
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := slices.Index(q.waiting, p)
+	if at < 0 { // meanwhile
+		return true
+	}
+	q.waiting = slices.Delete(q.waiting, at, at+1)
+	q.fill()
+	return false
+}
+
+// fill puts the jobs that wait into their lines while there is room, in the order in which they
+// came. It needs the lock.
+func (q *jobQueue) fill() {
+	for len(q.waiting) > 0 {
+		p := q.waiting[0]
+		if q.bytes > 0 && q.bytes+p.size > q.limit {
+			return
+		}
+		q.waiting[0] = nil
+		q.waiting = q.waiting[1:]
+		id := p.job.prog.line()
+		line := q.lines[id]
+		if line == nil {
+			line = &jobLine{}
+			q.lines[id] = line
+			q.turns = append(q.turns, id)
+		}
+		line.jobs = append(line.jobs, p.job)
+		line.bytes += p.size
+		q.bytes += p.size
+		close(p.queued)
+		q.some.Signal()
+	}
 }
 
 // pop returns the next job, waiting for one. It reports false once the queue is closed and
@@ -93,7 +119,7 @@ func (q *jobQueue) pop() (*job, bool) {
 		if q.closed {
 			return nil, false
 		}
-		q.changed.Wait()
+		q.some.Wait()
 	}
 	p := q.turns[0]
 	q.turns = q.turns[1:]
@@ -109,7 +135,7 @@ func (q *jobQueue) pop() (*job, bool) {
 	} else {
 		delete(q.lines, p)
 	}
-	q.changed.Broadcast()
+	q.fill()
 	return j, true
 }
 
@@ -118,7 +144,7 @@ func (q *jobQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.changed.Broadcast()
+	q.some.Broadcast()
 }
 
 // floods reports whether a program has taken more than its part of a queue that is filling

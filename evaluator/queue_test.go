@@ -2,6 +2,9 @@ package evaluator
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,4 +101,51 @@ func TestQueueRoom(t *testing.T) {
 			t.Errorf("left over: %+v", q)
 		}
 	})
+}
+
+// processorTime returns the time that this process has had on processors.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkQueue measures the processor time of a job in a queue that many workers wait at, as
+// those of a GPU do.
+func BenchmarkQueue(b *testing.B) {
+	for _, workers := range []int{2, 512} {
+		b.Run(fmt.Sprint(workers), func(b *testing.B) {
+			plan, err := Check(testConfig(b, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"})))
+			if err != nil {
+				b.Fatal(err)
+			}
+			p := &runnable{served: &served{planned: &plan.Programs[0]}}
+			j := &job{prog: p, inputs: map[program.Input]*window{{}: {}}}
+			q := newJobQueue(8 * j.bytes())
+			var all sync.WaitGroup
+			popped := make(chan bool)
+			for range workers {
+				all.Go(func() {
+					for {
+						if _, more := q.pop(); !more {
+							return
+						}
+						popped <- true
+					}
+				})
+			}
+			before, n := processorTime(b), 0
+			for b.Loop() {
+				q.push(b.Context(), j)
+				<-popped
+				time.Sleep(time.Millisecond) // until all who were woken sleep again
+				n++
+			}
+			b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(n), "cpu-us/op")
+			q.close()
+			all.Wait()
+		})
+	}
 }
