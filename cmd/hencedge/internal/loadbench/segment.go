@@ -49,6 +49,7 @@ type rounds struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	at      []int // round of each feeder
+	least   int   // the smallest of them
 	stopAt  int
 	started int
 	ended   bool // stop at once, whatever the others do
@@ -65,18 +66,26 @@ func newRounds(feeders, stopAt int) *rounds {
 func (r *rounds) begin(feeder, round int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.at[feeder] = round
-	r.changed.Broadcast()
-	for !r.ended && round < r.stopAt && round >= slices.Min(r.at)+ahead {
+	r.reached(feeder, round)
+	for !r.ended && round < r.stopAt && round >= r.least+ahead {
 		r.changed.Wait()
 	}
 	if r.ended || round >= r.stopAt {
-		r.at[feeder] = math.MaxInt - ahead // so that no other waits for it
-		r.changed.Broadcast()
+		r.reached(feeder, math.MaxInt-ahead) // so that no other waits for it
 		return false
 	}
 	r.started = max(r.started, round+1)
 	return true
+}
+
+// reached notes the round of a feeder, and wakes the others when the slowest has gone on. The
+// caller holds the lock.
+func (r *rounds) reached(feeder, round int) {
+	r.at[feeder] = round
+	if least := slices.Min(r.at); least > r.least {
+		r.least = least
+		r.changed.Broadcast()
+	}
 }
 
 // stop ends the feeding after the rounds that have begun.
