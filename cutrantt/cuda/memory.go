@@ -149,7 +149,11 @@ func (s *staging) get() (*buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.b.drv.NewEvent()
+	newEvent := s.b.drv.NewEvent
+	if s.b.block {
+		newEvent = s.b.drv.NewBlockingEvent
+	}
+	done, err := newEvent()
 	if err != nil {
 		_ = s.b.drv.FreeHost(bytes)
 		return nil, err
