@@ -60,6 +60,7 @@ func (a *app) benchEvaluator() *cobra.Command {
 		Example: `  hencedge bench evaluator
   hencedge bench evaluator --backend cuda --workers 32 --seconds 20 --memory 32768 --json
   hencedge bench evaluator --params edge12-d1 --seeded --devices 64 --rate half
+  hencedge bench evaluator --devices 64 --pack 256
   hencedge bench evaluator --broker tcp://127.0.0.1:1883 --programs programs.yaml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -90,6 +91,8 @@ func (a *app) benchEvaluator() *cobra.Command {
 	fs.IntVar(&o.Workers, "workers", 0, "results evaluated at a time (default one per CPU)")
 	fs.IntVar(&o.Windows, "windows", 4, "different ciphertexts of each device")
 	fs.BoolVar(&o.Seeded, "seeded", false, "windows with a seed in place of half of the ciphertext")
+	fs.IntVar(&o.Pack, "pack", 0, "results that share a ciphertext, at most: 2 to 256 (default each its own)")
+	fs.DurationVar(&o.Within, "within", time.Second, "with --pack, how long a result waits for others")
 	fs.IntVar(&o.Samples, "samples", 256, "samples of a window, per channel")
 	fs.IntVar(&o.Channels, "channels", 2, "channels of a window")
 	fs.StringVar(

@@ -170,7 +170,7 @@ func TestPackedPlain(t *testing.T) {
 func TestPackedPromiseIsTight(t *testing.T) {
 	for _, expr := range packedPrograms {
 		c, packed := mustCompile(t, "edge13-d3", expr), packedFor(t, "edge13-d3", expr)
-		if packed.Output().Bound > 1.5*c.Output().Bound {
+		if packed.Output().Bound > 1.05*c.Output().Bound {
 			t.Errorf("%s: promises %.3g packed, %.3g alone", expr, packed.Output().Bound, c.Output().Bound)
 		}
 		if !slices.Contains(packed.Rotations(), PackRotation) || !packed.Packed() || c.Packed() {
@@ -187,6 +187,30 @@ func TestPackedPromiseIsTight(t *testing.T) {
 		}
 		if packed.Form() == c.Form() {
 			t.Errorf("%s: packing changes no step", expr)
+		}
+	}
+}
+
+// TestPackedCost: the reference programs share their sums also for packs, at most one level
+// higher than alone.
+func TestPackedCost(t *testing.T) {
+	var limbs [2]int
+	for i := range limbs {
+		var all []*Circuit
+		for _, expr := range []string{"mean(x)", "var(x)", "cov(x, y)"} {
+			c, err := Compile(Source{Name: "p", Expr: expr, Vars: testVars("edge13-d3", 256), Packed: i == 1},
+				mustParams(t, "edge13-d3"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, c)
+		}
+		s, err := Fuse(nil, all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, limbs[i] = s.switches(); i == 1 && 10*limbs[1] > 16*limbs[0] {
+			t.Errorf("%d digits times limbs packed, %d alone", limbs[1], limbs[0])
 		}
 	}
 }

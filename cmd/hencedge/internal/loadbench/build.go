@@ -89,6 +89,9 @@ func (b *bed) configure() (err error) {
 		SigningKey: b.path("signing.key"), State: b.path("state"), Programs: programs, Workers: b.o.Workers,
 		Keys: config.EvaluatorKeys{Holder: config.OneOrMore{config.HolderNone}},
 	}
+	if b.o.Pack > 0 {
+		b.cfg.Results = &config.Results{Pack: b.o.Pack, Within: b.o.Within}
+	}
 	if b.o.Broker != "" { // a place of its own at a broker that others use too
 		b.cfg.Broker.TopicPrefix = fmt.Sprintf("hencedge/load-%08x", rand.Uint32())
 	}

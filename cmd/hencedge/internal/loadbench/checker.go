@@ -35,7 +35,7 @@ type checker struct {
 	bytes    int64 // of messages that carried results
 	delays   []delay
 	one      int64 // K
-	kept     []kept
+	kept     []*kept
 }
 
 // sent is a window that was fed.
@@ -57,11 +57,17 @@ type pieces struct {
 	have  int
 }
 
-// kept is a result that will be decrypted.
+// kept is an object of which results will be compared.
 type kept struct {
-	program *tracked
 	topic   string
 	sealed  []byte
+	results []keptResult
+}
+
+// keptResult is one of them.
+type keptResult struct {
+	program *tracked
+	at      int    // its place in the object
 	inputs  []sent // in the order of the circuit's
 }
 
@@ -168,30 +174,51 @@ func (c *checker) chunk(topic string, payload []byte, at time.Time) error {
 	if sealed == nil || err != nil {
 		return err
 	}
-	m, _, err := transport.Peek(sealed)
+	return c.object(topic, sealed, piece.Total == 1, at)
+}
+
+// object checks and counts the results of an object, and keeps some. transient says that its
+// bytes are the caller's.
+func (c *checker) object(topic string, sealed []byte, transient bool, at time.Time) error {
+	m, body, err := transport.Peek(sealed)
 	if err != nil {
 		return err
 	}
-	t := c.programs[m.Program]
-	if t == nil {
-		return fmt.Errorf("unknown program %q", m.Program)
-	}
-	if err := c.header(t, topic, m); err != nil {
+	results, _, err := m.Results(body)
+	if err != nil {
 		return err
+	}
+	of := make([]*tracked, len(results))
+	for i := range results {
+		r := &results[i]
+		if of[i] = c.programs[r.Program]; of[i] == nil {
+			return fmt.Errorf("unknown program %q", r.Program)
+		}
+		if err := c.header(of[i], topic, r, m.Packed > 0); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	inputs, err := c.count(t, m, at)
-	if err != nil {
-		return err
-	}
-	if t.taken%c.one == 0 {
-		if piece.Total == 1 { // it lies in payload
-			sealed = bytes.Clone(sealed)
+	k := &kept{topic: topic}
+	for i := range results {
+		t := of[i]
+		inputs, err := c.count(t, &results[i], at)
+		if err != nil {
+			return err
 		}
-		c.kept = append(c.kept, kept{t, topic, sealed, inputs})
+		if t.taken%c.one == 0 {
+			k.results = append(k.results, keptResult{t, i, inputs})
+		}
+		t.taken++
 	}
-	t.taken++
+	if len(k.results) == 0 {
+		return nil
+	}
+	if k.sealed = sealed; transient {
+		k.sealed = bytes.Clone(sealed)
+	}
+	c.kept = append(c.kept, k)
 	return nil
 }
 
@@ -243,11 +270,18 @@ func (c *checker) note(piece *transport.Chunk, data []byte, size int) ([][]byte,
 	return p.parts, nil
 }
 
-// header compares the header of a result with what its program promises.
-func (c *checker) header(t *tracked, topic string, m *transport.Meta) error {
+// header compares the header of a result, which came in a pack or alone, with what its
+// program promises.
+func (c *checker) header(t *tracked, topic string, m *transport.Meta, packed bool) error {
 	circuit, out := t.planned.Circuit, t.planned.Circuit.Output()
 	want := cmp.Or(t.planned.Topic, transport.ResultTopic(c.bed.cfg.Broker.TopicPrefix, m.Program))
+	if packed { // in any slot
+		want = transport.ResultTopic(c.bed.cfg.Broker.TopicPrefix, transport.PackProgram)
+		out.Slot = m.Post.Slot
+	}
 	switch {
+	case packed != circuit.Packed():
+		return fmt.Errorf("program %s: packed is %t, want %t", m.Program, packed, circuit.Packed())
 	case topic != want:
 		return fmt.Errorf("program %s belongs on %s", m.Program, want)
 	case m.Kind != transport.KindResult || m.Device != evaluatorName || m.KeyID != c.bed.meta.KeyID ||

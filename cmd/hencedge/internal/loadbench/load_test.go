@@ -41,7 +41,12 @@ func testOptions(t *testing.T) Options {
 // running is a service with its load.
 func running(t *testing.T) *house {
 	t.Helper()
-	b, err := newBed(testOptions(t))
+	return runningWith(t, testOptions(t))
+}
+
+func runningWith(t *testing.T, o Options) *house {
+	t.Helper()
+	b, err := newBed(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +101,34 @@ func TestSegment(t *testing.T) {
 	}
 	if h.fed != 10 {
 		t.Errorf("%d windows of each device, want 10", h.fed)
+	}
+}
+
+// TestPackedSegment: results that share ciphertexts are counted and decrypted like others,
+// also those of a pack that does not fill.
+func TestPackedSegment(t *testing.T) {
+	o := testOptions(t)
+	var err error
+	if o.Params, err = henc.Named("edge13-d3"); err != nil {
+		t.Fatal(err)
+	}
+	o.Pack, o.Within = 7, 20*time.Millisecond
+	h := runningWith(t, o)
+	s, err := h.run(t.Context(), shortLoad(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if results := s.end.results - s.start.results; s.fed != 10 || results != 30 || s.checked.results != 30 ||
+		len(s.delays) != 30 {
+		t.Errorf("%d windows, %d results, %d checked, %d delays", s.fed, results, s.checked.results, len(s.delays))
+	}
+	objects := s.end.stages["publish"].count
+	if s.checked.worst <= 0 || s.checked.worst > 1 || objects < 5 || objects >= 30 || s.end.stages["pack"].count != 30 {
+		t.Errorf("largest error %g of its bound, %d objects, %+v", s.checked.worst, objects, s.end.stages)
+	}
+	h.devices[1].bodies[0].values[0][0]++
+	if _, err := h.run(t.Context(), shortLoad(2)); err == nil || !strings.Contains(err.Error(), "within the promised") {
+		t.Errorf("a wrong result in a pack: %v", err)
 	}
 }
 
@@ -156,7 +189,7 @@ func TestHeaders(t *testing.T) {
 				Bound: out.Bound}}
 	}
 	take := func(m *transport.Meta) error {
-		if err := c.header(tracked, topic, m); err != nil {
+		if err := c.header(tracked, topic, m, false); err != nil {
 			return err
 		}
 		_, err := c.count(tracked, m, time.Now())

@@ -28,6 +28,7 @@ import (
 
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // Options of Run.
@@ -40,6 +41,10 @@ type Options struct {
 	Windows  int    // different ciphertexts per device, sealed again and again
 	Workers  int    // of the evaluator; 0: one per processor
 	Seeded   bool   // a seed replaces half of each ciphertext
+	// Pack is how many results of the service share a ciphertext, at most, and Within how
+	// long one waits for others. Pack 0: each has its own.
+	Pack   int
+	Within time.Duration
 
 	Length  time.Duration // measured time of each load
 	Rate    float64       // windows per second; 0: as many as the service takes
@@ -105,6 +110,10 @@ func (o *Options) check() error {
 		{o.Channels < 1 || o.Channels > MaxChannels,
 			fmt.Sprintf("--channels %d: use 1 to %d", o.Channels, MaxChannels)},
 		{o.Windows < 1 || o.Windows > MaxWindows, fmt.Sprintf("--windows %d: use 1 to %d", o.Windows, MaxWindows)},
+		{o.Pack != 0 && (o.Pack < 2 || o.Pack > transport.MaxPacked),
+			fmt.Sprintf("--pack %d: use 2 to %d", o.Pack, transport.MaxPacked)},
+		{o.Pack != 0 && (o.Within < 10*time.Millisecond || o.Within > patience/2),
+			fmt.Sprintf("--within %v: use 10ms to %v", o.Within, patience/2)},
 		{o.Samples < 1, fmt.Sprintf("--samples %d: use at least 1", o.Samples)},
 		{o.Workers < 0, fmt.Sprintf("--workers %d: use at least 0", o.Workers)},
 		{o.Length < 100*time.Millisecond || o.Length > time.Hour,

@@ -1,6 +1,7 @@
 package loadbench
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/keyholder"
 )
 
 // verified sums up the decrypted results.
@@ -33,10 +35,10 @@ func (c *checker) verify() (v verified, err error) {
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range list {
 		g.Go(func() error {
-			worst, err := c.verifyOne(&list[i])
+			worst, err := c.verifyOne(list[i])
 			mu.Lock()
 			defer mu.Unlock()
-			v.results++
+			v.results += int64(len(list[i].results))
 			v.worst = max(v.worst, worst)
 			return err
 		})
@@ -46,17 +48,33 @@ func (c *checker) verify() (v verified, err error) {
 	return v, err
 }
 
+// verifyOne verifies and decrypts an object, and compares those of its results that count.
 func (c *checker) verifyOne(k *kept) (worst float64, err error) {
-	res, err := c.bed.reader.Read(k.topic, k.sealed)
+	all, refused, err := c.bed.reader.ReadAll(k.topic, k.sealed)
+	if err = errors.Join(append(refused, err)...); err != nil {
+		return 0, err
+	}
+	for i := range k.results {
+		r := &k.results[i]
+		e, err := c.compare(all[r.at], r)
+		if err != nil {
+			return 0, err
+		}
+		worst = max(worst, e)
+	}
+	return worst, nil
+}
+
+// compare returns the largest error of a decrypted result as a part of its bound, and fails
+// if one is beyond it.
+func (c *checker) compare(res *keyholder.Result, r *keptResult) (worst float64, err error) {
+	truth, err := r.program.planned.Circuit.Reference(c.bed.plain(r))
 	if err != nil {
 		return 0, err
 	}
-	truth, err := k.program.planned.Circuit.Reference(c.bed.plain(k))
-	if err != nil {
-		return 0, err
-	}
-	if len(truth) != len(res.Values) {
-		return 0, fmt.Errorf("program %s: %d values, want %d", res.Program, len(res.Values), len(truth))
+	if res.Program != r.program.planned.Name || len(truth) != len(res.Values) {
+		return 0, fmt.Errorf("program %s: %d values, want %d of %s", res.Program, len(res.Values), len(truth),
+			r.program.planned.Name)
 	}
 	for i, want := range truth {
 		e := math.Abs(res.Values[i] - want)
@@ -72,7 +90,7 @@ func (c *checker) verifyOne(k *kept) (worst float64, err error) {
 }
 
 // plain returns the plaintext windows of a result, by variable and lag.
-func (b *bed) plain(k *kept) map[string][]float64 {
+func (b *bed) plain(k *keptResult) map[string][]float64 {
 	out := map[string][]float64{}
 	for i, in := range k.program.inputs {
 		bodies := b.devices[k.inputs[i].device].bodies
