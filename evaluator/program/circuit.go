@@ -21,6 +21,7 @@ type Circuit struct {
 	sh      shape
 	lo, hi  float64 // range of the value before the root
 	policy  policy
+	across  *across // of a program across the devices of a class; nil for others
 }
 
 var _ Routine = (*Circuit)(nil)
@@ -42,13 +43,20 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 		return nil, err
 	}
 	s := &search{prog: &prog, src: src, root: root, ch: newChain(params)}
+	if root.spans(map[*node]bool{}) {
+		return s.acrossDevices(tree)
+	}
 	best, perr := s.run()
 	if perr != nil {
 		return nil, perr
 	}
-	return &Circuit{prog: prog, src: src, tree: tree, out: best.out, sh: best.sh, lo: best.lo, hi: best.hi,
-		policy: best.policy, routine: routine{name: "program " + prog.Name, params: params, steps: best.steps,
-			results: []int{len(best.steps) - 1}}}, nil
+	return s.circuit(best, tree, "program "+prog.Name), nil
+}
+
+// circuit returns the circuit of a plan.
+func (s *search) circuit(p *plan, tree ast.Node, name string) *Circuit {
+	return &Circuit{prog: *s.prog, src: s.src, tree: tree, out: p.out, sh: p.sh, lo: p.lo, hi: p.hi, policy: p.policy,
+		routine: routine{name: name, params: s.ch.params, steps: p.steps, results: []int{len(p.steps) - 1}}}
 }
 
 // compileChanged compiles a program with changed streams.
@@ -144,3 +152,43 @@ func (c *Circuit) Range() (low, high float64) {
 // Useful reports whether the promised error is below a hundredth of the range
 // of results.
 func (c *Circuit) Useful() bool { return useful(c.lo, c.hi, c.out) }
+
+// Output says how to read the slots of a decrypted result: value i is
+// A*Re(slot[Slot+i]) + B, then its square root if Sqrt is set, in natural units.
+type Output struct {
+	A, B  float64
+	Sqrt  bool
+	Slot  int
+	Count int
+	// Bound is the promised error: a value differs from the exact one, which
+	// Reference gives up to its own rounding, by more with probability below 10^-15.
+	Bound float64
+	// Root, with Sqrt, is the promised error of the value under the root.
+	Root float64
+}
+
+// BoundAt returns the promised error of a value that was decrypted: with Sqrt it is the
+// smaller the further the value is from 0, where Bound holds. For |w - v| <= e, sqrt(w)
+// and sqrt(v) differ by at most e/(sqrt(w) + sqrt(w-e)) where w > e. Whoever learns it
+// learns about as much of the value: it stays with the value.
+func (o *Output) BoundAt(value float64) float64 {
+	if !o.Sqrt {
+		return o.Bound
+	}
+	w := value * value
+	down := value                               // to 0
+	if low := w - o.Root - 0x1p-50*w; low > 0 { // less what w and the difference are rounded by
+		down = o.Root / (value + math.Sqrt(low))
+	}
+	up := o.Root / (value + math.Sqrt(w+o.Root))
+	return min(o.Bound, max(down, up)+0x1p-50*value)
+}
+
+// useful is Useful for values of lo to hi before the root.
+func useful(lo, hi float64, out Output) bool {
+	width := hi - lo
+	if out.Sqrt {
+		width = math.Sqrt(max(hi, 0)) - math.Sqrt(max(lo, 0))
+	}
+	return out.Bound < width/100
+}

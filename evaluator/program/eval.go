@@ -41,6 +41,8 @@ func (e *evaluator) eval(n *node) val {
 		a := e.eval(n.args[0])
 		e.enter(n)
 		v = e.cast(a, n.shape)
+	case opFleetSum, opFleetMean, opFleetVar:
+		v = e.acrossDevices(n)
 	default:
 		e.enter(n)
 		e.fail(ErrUnsupported, "", "%s cannot be planned", e.text())

@@ -14,7 +14,7 @@ import (
 type Explanation struct {
 	Program string `json:"program"`
 	Expr    string `json:"expr"`
-	Class   string `json:"class,omitempty"` // each of its devices has a result
+	Class   string `json:"class,omitempty"` // each of its devices has a result, or with Fleet all together
 	Params  string `json:"params"`
 
 	Inputs []InputInfo `json:"inputs"`
@@ -29,12 +29,33 @@ type Explanation struct {
 	// time of a run is about proportional to.
 	LimbSwitches int `json:"limb_switches"`
 
+	// Fleet is there for a program across devices. Result and Steps are then those for the
+	// most windows that it takes.
+	Fleet *FleetInfo `json:"fleet,omitempty"`
+
 	// Least is the lowest level that all inputs could be encrypted at without
 	// doubling the promised error, where it is below the present one.
 	Least *LeastLevel `json:"least_level,omitempty"`
 
 	Keys  KeyInfo    `json:"keys"`
 	Steps []StepInfo `json:"steps"`
+}
+
+// FleetInfo tells what depends on the number of devices.
+type FleetInfo struct {
+	Windows int `json:"windows"` // at most, in a result
+	// Key switches and limb switches, as in Explanation, of each window. The others come once
+	// for each result.
+	KeySwitch    int `json:"keyswitches_window"`
+	LimbSwitches int `json:"limb_switches_window"`
+	// Promises are the promised errors for some numbers of full windows.
+	Promises []FleetPromise `json:"promises"`
+}
+
+// FleetPromise is a promised error.
+type FleetPromise struct {
+	Windows int     `json:"windows"`
+	Bound   float64 `json:"bound"`
 }
 
 // InputInfo is a ciphertext that the program takes.
@@ -150,7 +171,33 @@ func (c *Circuit) Explain() Explanation {
 	}
 	e.Levels = rescaled[c.results[0]]
 	e.KeySwitch, e.LimbSwitches = c.switches()
+	e.Fleet = c.fleetInfo()
 	return e
+}
+
+// Promises returns in words which errors a program across devices promises, for some numbers of
+// windows, and "" for other programs.
+func (c *Circuit) Promises() string {
+	if info := c.fleetInfo(); info != nil {
+		return info.promises()
+	}
+	return ""
+}
+
+// fleetInfo returns nil for programs that are not across devices.
+func (c *Circuit) fleetInfo() *FleetInfo {
+	if c.across == nil {
+		return nil
+	}
+	info := &FleetInfo{Windows: c.across.capacity}
+	info.KeySwitch, info.LimbSwitches = c.across.window.switches()
+	samples := int64(c.prog.stream(c.Inputs()[0]).Window.Samples)
+	for n := 1; n <= c.across.capacity; n <<= 4 {
+		if a, err := c.Across(n, int64(n)*samples); err == nil {
+			info.Promises = append(info.Promises, FleetPromise{n, a.out.Bound})
+		}
+	}
+	return info
 }
 
 // SetExplanation tells what programs cost that run together. Its JSON form is stable; Text

@@ -16,7 +16,12 @@ func (e Explanation) Text() string {
 	}
 	fmt.Fprintf(&b, "%s = %s\n", e.Program, strings.Join(strings.Fields(e.Expr), " "))
 	if e.Class != "" {
-		line("for", "each device of the class %s", e.Class)
+		who := "each device of the class " + e.Class
+		if e.Fleet != nil {
+			who = fmt.Sprintf("all devices of the class %s together, at most %d windows a result", e.Class,
+				e.Fleet.Windows)
+		}
+		line("for", "%s", who)
 	}
 	line("parameters", "%s, levels 0 to %d", e.Params, e.MaxLevel)
 	for _, in := range e.Inputs {
@@ -46,6 +51,9 @@ func (e Explanation) Text() string {
 	if r.Sqrt {
 		promise += fmt.Sprintf(", at %.3g at most %.3g; each result tells its own", r.High, r.HighBound)
 	}
+	if e.Fleet != nil {
+		promise = e.Fleet.promises()
+	}
 	line("promise", "%s", promise)
 	line("depth", "%d, with %d rescalings; %s", e.Depth, e.Levels, e.Policy)
 	if l := e.Least; l != nil {
@@ -54,8 +62,21 @@ func (e Explanation) Text() string {
 	}
 	line("keys", "%s", e.Keys.text())
 	line("cost", "%d operations, %d key switches, %d limb switches", len(e.Steps), e.KeySwitch, e.LimbSwitches)
+	if f := e.Fleet; f != nil {
+		line("", "of these %d key switches and %d limb switches for each window, the others once for each result",
+			f.KeySwitch, f.LimbSwitches)
+	}
 	b.WriteString(stepTable(e.Steps))
 	return b.String()
+}
+
+// promises returns the promised errors in words.
+func (f *FleetInfo) promises() string {
+	var parts []string
+	for _, p := range f.Promises {
+		parts = append(parts, fmt.Sprintf("%.3g for %d", p.Bound, p.Windows))
+	}
+	return "error at most " + strings.Join(parts, ", ") + " full windows"
 }
 
 // Text returns the explanation for people.

@@ -26,6 +26,10 @@ var functions = map[string]function{
 	"poly": {"poly(x, [c0, c1, c2, ...])", 2, 2, "c0 + c1*x + c2*x^2 + ..."},
 	"prev": {"prev(x)", 1, 1, "the window before"},
 	"lag":  {"lag(x, k)", 2, 2, "the window k windows ago"},
+
+	"fleet.sum":  {"fleet.sum(x)", 1, 1, "sum of the samples of all devices of a class"},
+	"fleet.mean": {"fleet.mean(x)", 1, 1, "arithmetic mean over all samples of all devices of a class"},
+	"fleet.var":  {"fleet.var(x)", 1, 1, "population variance over all samples of all devices of a class"},
 }
 
 // refused are functions that people try, with the reason why they cannot work.

@@ -16,16 +16,19 @@ import (
 type op uint8
 
 const (
-	opConst op = iota // c
-	opVar             // one channel of an input window
-	opLin             // c + sum coef[i]*args[i]
-	opProd            // product of args[i]^exps[i]
-	opSum             // sum over the window
-	opDot             // sum over the window of coef[i]*sample i
-	opCov             // population covariance of two windows
-	opPoly            // sum coef[i]*arg^i, coef[0] = 0
-	opCast            // a single value as a window of equal samples
-	opSqrt            // square root by the key holder; only as the root
+	opConst     op = iota // c
+	opVar                 // one channel of an input window
+	opLin                 // c + sum coef[i]*args[i]
+	opProd                // product of args[i]^exps[i]
+	opSum                 // sum over the window
+	opDot                 // sum over the window of coef[i]*sample i
+	opCov                 // population covariance of two windows
+	opPoly                // sum coef[i]*arg^i, coef[0] = 0
+	opCast                // a single value as a window of equal samples
+	opSqrt                // square root by the key holder; only as the root
+	opFleetSum            // sum over all samples of all devices of a class
+	opFleetMean           // mean over them
+	opFleetVar            // population variance over them
 )
 
 // shape is the kind of a value: a window of n samples in blocks of stride

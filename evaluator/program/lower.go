@@ -35,6 +35,10 @@ func (g *graph) lower(src *source, prog *Source, tree ast.Node) (*node, error) {
 			root.c)
 		return nil, g.err
 	}
+	g.checkFleet(root)
+	if g.err != nil {
+		return nil, g.err
+	}
 	return root, nil
 }
 
@@ -58,6 +62,9 @@ func (g *graph) expr(n ast.Node, sc scope, depth int) *node {
 	case *ast.BinaryNode:
 		return g.binary(t, sc, depth)
 	case *ast.CallNode:
+		if name := fleetName(t.Callee); name != "" {
+			return g.fleetCall(t, name, sc, depth)
+		}
 		callee, ok := t.Callee.(*ast.IdentifierNode)
 		if !ok {
 			return g.fail(ErrSyntax, n, "", "%s is not a call of a function", g.text(n))

@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/expr-lang/expr/ast"
 )
@@ -19,6 +20,7 @@ type value struct {
 type reference struct {
 	inputs map[string][]float64
 	prog   *Source
+	across bool // windows hold the samples of all devices, one after another
 }
 
 // refScope mirrors scope.
@@ -36,11 +38,12 @@ type refBinding struct {
 // Reference returns the plain result in natural units for inputs in natural units:
 // one number, or one per sample of the window. inputs holds under VarKey(name,
 // lag) the samples of every window that the program reads (as many as are
-// present). The computation is ordinary float64 arithmetic: sums, products and
+// present); of a program across devices, the samples of all their windows one after another.
+// The computation is ordinary float64 arithmetic: sums, products and
 // a two-pass covariance, in the order of the text. It fails with ErrInput when
 // a window is missing or has another length.
 func (c *Circuit) Reference(inputs map[string][]float64) ([]float64, error) {
-	r := &reference{inputs: inputs, prog: &c.prog}
+	r := &reference{inputs: inputs, prog: &c.prog, across: c.across != nil}
 	out, err := r.eval(c.tree, refScope{})
 	if err != nil {
 		return nil, err
@@ -83,6 +86,10 @@ func (r *reference) eval(n ast.Node, sc refScope) (value, error) {
 		}
 		return zip(a, b, func(x, y float64) float64 { return arithmetic(t.Operator, x, y) })
 	case *ast.CallNode:
+		if name := fleetName(t.Callee); name != "" {
+			a, err := r.eval(t.Arguments[0], sc)
+			return value{x: single(strings.TrimPrefix(name, fleetPrefix), a)}, err
+		}
 		return r.call(t.Callee.String(), t.Arguments, sc)
 	case *ast.BuiltinNode:
 		return r.call(t.Name, t.Arguments, sc)
@@ -122,7 +129,7 @@ func (r *reference) variable(name string, sc refScope) (value, error) {
 	}
 	v := r.prog.Vars[name]
 	in := Input{Device: v.Device, Stream: v.Stream.Name, Lag: sc.lag}
-	if want := r.prog.present(in, v.Stream); len(x) != want {
+	if want := r.prog.present(in, v.Stream); len(x) != want && !r.across {
 		return value{}, fmt.Errorf("%w: %d samples for %s, its window has %d", ErrInput, len(x), key, want)
 	}
 	return value{v: x}, nil

@@ -180,6 +180,8 @@ func (r *runner) step(s *step, i int) (*henc.Ciphertexts, error) {
 		return r.be.Rescale(a)
 	case stepDrop:
 		return r.be.DropLevel(a, a.Level()-s.level)
+	case stepGather:
+		return nil, fmt.Errorf("%w: %s is computed from the windows of many devices", ErrInput, r.r.name)
 	default:
 		return r.be.SumSlots(a, int(s.k), 1)
 	}

@@ -8,6 +8,8 @@ type search struct {
 	src  *source
 	root *node
 	ch   *chain
+	// fleet says over how many windows a program across devices is planned; nil for others.
+	fleet *fleet
 }
 
 // plan is a finished plan.
@@ -18,6 +20,7 @@ type plan struct {
 	lo, hi float64
 	policy policy
 	cost   float64
+	parts  map[*node][]val // of a program across devices: what is added up
 }
 
 // run takes the best plan of the ordinary policies, or of those that trim factors
@@ -139,6 +142,9 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	if root.op == opSqrt {
 		root, sqrt = root.args[0], true
 	}
+	if s.fleet != nil {
+		e.fleet = s.fleet.fresh()
+	}
 	v := e.eval(root)
 	e.enter(root)
 	if p.err == nil && v.a == 0 {
@@ -172,8 +178,8 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 		p.fail(ErrConstant, "", "%s is beyond the range of float64, or its error is", p.text())
 		return nil, p.err
 	}
-	steps, _ := p.live(w)
-	pl := &plan{steps: steps, out: out, sh: v.sh, lo: v.lo, hi: v.hi, policy: pol}
+	steps, at := p.live(append([]int{w}, e.fleet.gathers()...)...)
+	pl := &plan{steps: steps, out: out, sh: v.sh, lo: v.lo, hi: v.hi, policy: pol, parts: e.fleet.placed(at[1:])}
 	pl.cost = s.ch.cost(pl.steps)
 	return pl, nil
 }

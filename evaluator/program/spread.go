@@ -118,6 +118,12 @@ func (d deviation) sum(count int, total float64) deviation {
 	return deviation{d.own.sum(count), d.common.times(total), d.fixed * max(total, float64(count))}
 }
 
+// across returns the error of a sum over windows, each with an error of its own.
+func (d deviation) across(windows float64) deviation {
+	root := math.Sqrt(windows)
+	return deviation{d.own.times(root), d.common.times(root), d.fixed * windows}
+}
+
 // shared makes the whole error common to all slots.
 func (d deviation) shared() deviation {
 	return deviation{common: d.own.with(d.common), fixed: d.fixed}

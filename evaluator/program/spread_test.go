@@ -181,7 +181,7 @@ func TestEveryNoiseIsCounted(t *testing.T) {
 			}
 		}
 		for op, name := range stepNames {
-			if kinds[stepOp(op)] == 0 {
+			if kinds[stepOp(op)] == 0 && stepOp(op) != stepGather { // see TestAcrossDevices
 				t.Errorf("no program of %s has a %s", set, name)
 			}
 		}

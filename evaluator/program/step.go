@@ -21,10 +21,12 @@ const (
 	stepDrop                     // a at a lower level
 	stepRotate                   // slot j gets slot j+k
 	stepSum                      // slot j gets the sum of slots j..j+k-1
+	stepGather                   // the sum of a over the windows of many devices
 )
 
 var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "multiply-plain", "multiply-rescale",
-	"rescale", "drop-level", "rotate", "sum-slots"}
+	"rescale", "drop-level", "rotate", "sum-slots",
+	"add-devices"}
 
 func (o stepOp) String() string { return stepNames[o] }
 
