@@ -74,14 +74,7 @@ func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program
 	err error) {
 	l := e.lanes[r.Parameters().Hash()]
 	err = l.attempt(l.nearest(inputs), func(d *device) error {
-		local := make(map[program.Input]*henc.Ciphertext, len(inputs))
-		for in, ct := range inputs {
-			var err error
-			if local[in], err = ct.on(d); err != nil {
-				return err
-			}
-		}
-		own, err := d.gather.run(program.Item{Routine: r, Evaluator: d.keys[key], Inputs: local})
+		own, err := d.runOn(r, key, inputs)
 		if err != nil {
 			return err
 		}

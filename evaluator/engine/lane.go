@@ -22,8 +22,9 @@ type lane struct {
 
 	mu       sync.Mutex
 	devices  []*device // in use, at least one
-	turn     int
-	spare    *device // on the processor; nil until it is needed
+	turn     int       // of receive
+	ties     int       // of nearest; if both counted one turn, every window could go to one device
+	spare    *device   // on the processor; nil until it is needed
 	fallback role.Fallback[*device]
 }
 
@@ -55,10 +56,10 @@ func (l *lane) next() *device {
 func (l *lane) nearest(inputs map[program.Input]*Ciphertext) *device {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn++
+	l.ties++
 	best, most := l.devices[0], -1
 	for i := range l.devices {
-		d, n := l.devices[(l.turn+i)%len(l.devices)], 0
+		d, n := l.devices[(l.ties+i)%len(l.devices)], 0
 		for _, ct := range inputs {
 			if ct.liesOn(d) {
 				n++
