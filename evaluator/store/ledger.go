@@ -18,6 +18,8 @@ import (
 //     sent much since;
 //   - for each signer's stream and boot epoch, which sequence numbers were used,
 //     as intervals: what arrives in order takes one interval (spent.go);
+//   - of which windows a result across devices is made: it counts once the result is there, and
+//     until the window leaves;
 //   - which results were made, by program and content ids of the inputs, as long
 //     as an input may come up again.
 //
@@ -25,9 +27,11 @@ import (
 // become long.
 //
 //	0  kind   1: taken, 2: made, 3: interval, 4: among the newest of its stream,
-//	          5: boot epochs of the series below this one are closed
+//	          5: boot epochs of the series below this one are closed,
+//	          6: claim
 //	1  zeros  3 bytes
-//	4  id     32 bytes: of the object; of the result; interval: last number in 8
+//	4  id     32 bytes: of the object; of the result; interval: last number in 8;
+//	          claim: of the window, and the 24 bytes from 36 on name the result
 //	36 series 8 bytes: start of the SHA-256 of signer, device and stream
 //	44 boot   8 bytes
 //	52 number 8 bytes: sequence number; interval: first number
@@ -41,6 +45,7 @@ type ledger struct {
 	made   idSet
 	latest latest
 	series map[[8]byte]*spentNumbers
+	claims map[[32]byte][][32]byte // results by window
 }
 
 // maxSeries bounds the series that are remembered. It is a variable for tests.
@@ -50,7 +55,7 @@ var maxSeries = 1 << 16
 // end is an error: forgetting records silently would double results.
 func openLedger(path string, limit int) (*ledger, error) {
 	l := &ledger{limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit},
-		series: map[[8]byte]*spentNumbers{},
+		series: map[[8]byte]*spentNumbers{}, claims: map[[32]byte][][32]byte{},
 		latest: newLatest()}
 	l.log = durable.NewLog(durable.LogOptions{Path: path, Width: recordSize, Contents: l.encode})
 	durable.SweepTemporary(path)
@@ -83,6 +88,7 @@ func (l *ledger) apply(r *record) {
 	switch r.kind {
 	case recTaken:
 		l.taken.add(r.id)
+		delete(l.claims, r.id)
 		if r.series != noSeries {
 			l.latest.add(r)
 			l.use(seriesKey{r.series, r.boot}, r.number, r.number)
@@ -92,6 +98,8 @@ func (l *ledger) apply(r *record) {
 		l.use(seriesKey{r.series, r.boot}, r.number, r.number)
 	case recMade:
 		l.made.add(r.id)
+	case recClaim:
+		l.claims[r.id] = append(l.claims[r.id], r.claimed())
 	case recInterval:
 		l.use(seriesKey{r.series, r.boot}, r.number, r.last())
 	case recFloor:
@@ -165,6 +173,13 @@ func (l *ledger) hasMade(id [32]byte) bool {
 	return l.made.has(id)
 }
 
+// claimsOf returns the results that are, or were to be, made of a window.
+func (l *ledger) claimsOf(window [32]byte) [][32]byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claims[window]
+}
+
 // add appends records and returns when they are on disk. When it fails, none of
 // them counts.
 func (l *ledger) add(records ...record) error {
@@ -199,6 +214,12 @@ func (l *ledger) encode() (b []byte) {
 	}
 	for _, id := range l.made.order {
 		b = (&record{kind: recMade, id: id}).append(b)
+	}
+	for id, results := range l.claims {
+		for _, result := range results {
+			r := claim(id, result)
+			b = r.append(b)
+		}
 	}
 	return b
 }

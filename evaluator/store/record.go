@@ -17,6 +17,7 @@ const (
 	recInterval = 3
 	recLatest   = 4
 	recFloor    = 5
+	recClaim    = 6
 )
 
 type record struct {
@@ -39,7 +40,7 @@ func (r *record) append(b []byte) []byte {
 // parseRecord reads a record without its checksum. ok is false for one that no version
 // of this program has written.
 func parseRecord(b []byte) (r record, ok bool) {
-	if len(b) != recordSize-4 || !bytes.Equal(b[1:4], []byte{0, 0, 0}) || b[0] < recTaken || b[0] > recFloor {
+	if len(b) != recordSize-4 || !bytes.Equal(b[1:4], []byte{0, 0, 0}) || b[0] < recTaken || b[0] > recClaim {
 		return r, false
 	}
 	r.kind = b[0]
@@ -47,6 +48,21 @@ func parseRecord(b []byte) (r record, ok bool) {
 	copy(r.series[:], b[36:])
 	r.boot, r.number = binary.BigEndian.Uint64(b[44:]), binary.BigEndian.Uint64(b[52:])
 	return r, r.kind != recInterval || r.last() >= r.number
+}
+
+// claim returns the record that a result is made of a window.
+func claim(window, result [32]byte) record {
+	r := record{kind: recClaim, id: window, series: [8]byte(result[:8])}
+	r.boot, r.number = binary.BigEndian.Uint64(result[8:]), binary.BigEndian.Uint64(result[16:])
+	return r
+}
+
+// claimed returns the result of a claim.
+func (r *record) claimed() (result [32]byte) {
+	copy(result[:], r.series[:])
+	binary.BigEndian.PutUint64(result[8:], r.boot)
+	binary.BigEndian.PutUint64(result[16:], r.number)
+	return result
 }
 
 // last returns the last number of an interval.

@@ -53,10 +53,18 @@ func (r *Results) recover() error {
 			return fmt.Errorf("%w: outbox: %w", ErrState, err)
 		}
 		for i := range results {
-			r.made[resultKey(results[i].Program, results[i].Inputs)] = true
+			r.made[keyOfResult(&results[i])] = true
 		}
 	}
 	return nil
+}
+
+// keyOfResult returns what names a result with this header.
+func keyOfResult(m *transport.Meta) [32]byte {
+	if m.Fleet != nil {
+		return fleetKey(m.Program, m.Fleet.Digest)
+	}
+	return resultKey(m.Program, m.Inputs)
 }
 
 // resultKey names what a program makes of certain windows, in any order.
@@ -69,6 +77,56 @@ func resultKey(program string, inputs [][32]byte) [32]byte {
 		h.Write(id[:])
 	}
 	return [32]byte(h.Sum(nil))
+}
+
+// fleetKey names what a program across devices makes of windows with a digest. Its first 8
+// bytes name the program, and the last 8 are zero: a claim has 24.
+func fleetKey(program string, digest [32]byte) (key [32]byte) {
+	h := sha256.Sum256([]byte(program))
+	of := sha256.Sum256(append(h[:], digest[:]...))
+	copy(key[:8], h[:])
+	copy(key[8:24], of[:])
+	return key
+}
+
+// Claim notes that a result of a program across devices is made of these windows. They count
+// as used once the result is in the outbox: with this and Put, each window is in the result
+// or waits for another one, whenever the process ends.
+func (r *Results) Claim(program string, inputs [][32]byte) error {
+	key := fleetKey(program, transport.InputsDigest(inputs))
+	records := make([]record, len(inputs))
+	for i, id := range inputs {
+		records[i] = claim(id, key)
+	}
+	return r.ledger.add(records...)
+}
+
+// Used reports whether a window is in a result of a program across devices that was made.
+func (r *Results) Used(program string, window [32]byte) bool {
+	of := fleetKey(program, [32]byte{})
+	for _, key := range r.ledger.claimsOf(window) {
+		if [8]byte(key[:8]) != [8]byte(of[:8]) {
+			continue
+		}
+		r.mu.Lock()
+		made := r.made[key]
+		r.mu.Unlock()
+		if made || r.ledger.hasMade(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// FailFleet remembers that a program across devices makes nothing of these windows, which
+// were claimed.
+func (r *Results) FailFleet(program string, inputs [][32]byte) error {
+	return r.ledger.add(record{kind: recMade, id: fleetKey(program, transport.InputsDigest(inputs))})
+}
+
+// PutFleet is Put for a result of a program across devices, of windows that were claimed.
+func (r *Results) PutFleet(ctx context.Context, program string, inputs [][32]byte, topic string, sealed []byte) error {
+	return r.put(ctx, program, topic, sealed, fleetKey(program, transport.InputsDigest(inputs)))
 }
 
 // Made reports whether a program's result of these inputs was made before.
@@ -160,8 +218,8 @@ func (r *Results) Delivered(l *spool.Lease, now time.Time) error {
 	var known []record
 	keys := make([][32]byte, len(results))
 	for i := range results {
-		keys[i] = resultKey(results[i].Program, results[i].Inputs)
-		if slices.ContainsFunc(results[i].Inputs, r.windows.holds) {
+		keys[i] = keyOfResult(&results[i])
+		if results[i].Fleet != nil || slices.ContainsFunc(results[i].Inputs, r.windows.holds) {
 			known = append(known, record{kind: recMade, id: keys[i]})
 		}
 	}

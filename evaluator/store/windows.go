@@ -93,6 +93,23 @@ func (w *Windows) All() iter.Seq2[string, []byte] {
 	}
 }
 
+// Read returns the topic and the contents of a window, or false if it is not there.
+func (w *Windows) Read(id [32]byte) (topic string, sealed []byte, ok bool) {
+	w.mu.Lock()
+	h := w.held[id]
+	w.mu.Unlock()
+	if h == nil {
+		return "", nil, false
+	}
+	l := w.inbox.Take(h.stream, h.number)
+	if l == nil {
+		return "", nil, false
+	}
+	sealed, err := l.Sealed()
+	l.Return(0)
+	return l.Topic, sealed, err == nil
+}
+
 // Strand notes a window in the store that the configuration does not accept, although
 // its device has deleted it. It stays in the store.
 func (w *Windows) Strand(topic, reason string, err error) {
