@@ -221,7 +221,11 @@ func (l *approvals) expect(s *Set, m *transport.Meta, packed bool) (*expected, e
 	}
 	a := l.list[i]
 	c, err := a.circuit(m, packed)
-	if (m.Subject != "") != (a.Program.Class != "") {
+	across := a.full.Capacity() > 0
+	switch {
+	case across && m.Subject != "":
+		err = fmt.Errorf("it is of the device %q, and the program is across devices", m.Subject)
+	case !across && (m.Subject != "") != (a.Program.Class != ""):
 		err = fmt.Errorf("it is of the device %q, and the program is for the class %q", m.Subject, a.Program.Class)
 	}
 	if err != nil {
@@ -239,6 +243,15 @@ func (l *approvals) expect(s *Set, m *transport.Meta, packed bool) (*expected, e
 
 // circuit returns the circuit for the windows of a result.
 func (a *approved) circuit(m *transport.Meta, packed bool) (*program.Circuit, error) {
+	if across := a.full.Capacity() > 0; across != (m.Fleet != nil) {
+		return nil, fmt.Errorf("across devices is %t, of the program it is %t", m.Fleet != nil, across)
+	}
+	if f := m.Fleet; f != nil {
+		if packed {
+			return nil, errors.New("a result across devices does not come in a pack")
+		}
+		return a.full.Across(int(f.Windows), int64(min(f.Samples, math.MaxInt64)))
+	}
 	ins := a.full.Inputs()
 	if len(m.Inputs) != len(ins) {
 		return nil, fmt.Errorf("%d inputs, the program has %d", len(m.Inputs), len(ins))
@@ -315,7 +328,9 @@ func (a *Approval) Describe(c *program.Circuit) string {
 			}
 		}
 		of := in.Device
-		if a.Program.Class != "" {
+		if c.Capacity() > 0 {
+			of = "all " + a.Program.Class
+		} else if a.Program.Class != "" {
 			of = "each " + a.Program.Class
 		}
 		fmt.Fprintf(&b, "  %s = %s/%s/%s, %g to %g %s, windows of %d samples",
@@ -327,11 +342,15 @@ func (a *Approval) Describe(c *program.Circuit) string {
 	}
 	out := c.Output()
 	whole := ""
-	if a.Program.Class != "" {
+	bound := fmt.Sprintf("error at most %.2g", out.Bound)
+	if c.Capacity() > 0 {
+		whole = "across all devices that the evaluator counts among the class " + a.Program.Class + ", of one or more, "
+		bound = c.Promises()
+	} else if a.Program.Class != "" {
 		whole = "for each device that the evaluator counts among the class " + a.Program.Class + ", "
 	}
-	fmt.Fprintf(&b, "  gives %s%d value(s) from %.6g to %.6g %s, error at most %.2g\n", whole, out.Count, low, high,
-		a.Program.Unit, out.Bound)
+	fmt.Fprintf(&b, "  gives %s%d value(s) from %.6g to %.6g %s, %s\n", whole, out.Count, low, high,
+		a.Program.Unit, bound)
 	fmt.Fprintf(&b, "  parameters %s, %s\n", a.Program.Params, a.Hash)
 	return b.String()
 }

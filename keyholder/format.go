@@ -42,7 +42,7 @@ type csvWriter struct {
 // csvHeader names the columns. A result with several values has several rows, which differ
 // in index and value.
 var csvHeader = []string{"program", "evaluator", "epoch", "boot_epoch", "sequence", "start", "end", "samples",
-	"index", "value", "bound", "unit", "id", "device"}
+	"index", "value", "bound", "unit", "id", "device", "devices"}
 
 func (c *csvWriter) Write(r *Result) error {
 	if !c.header {
@@ -52,13 +52,17 @@ func (c *csvWriter) Write(r *Result) error {
 		}
 	}
 	num := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	samples, devices := uint64(r.Samples), ""
+	if f := r.Fleet; f != nil {
+		samples, devices = f.Samples, strconv.FormatUint(uint64(f.Devices), 10)
+	}
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 	for i, v := range r.Values {
 		err := c.w.Write([]string{
 			r.Program, r.Evaluator, strconv.FormatUint(uint64(r.Epoch), 10),
 			strconv.FormatUint(r.BootEpoch, 10), strconv.FormatUint(r.Sequence, 10),
-			at(r.Start), at(r.End), strconv.FormatUint(uint64(r.Samples), 10),
-			strconv.Itoa(i), num(v), num(r.Bound), r.Unit, hex.EncodeToString(r.ID[:]), r.Device,
+			at(r.Start), at(r.End), strconv.FormatUint(samples, 10),
+			strconv.Itoa(i), num(v), num(r.Bound), r.Unit, hex.EncodeToString(r.ID[:]), r.Device, devices,
 		})
 		if err != nil {
 			return err

@@ -123,8 +123,8 @@ func (r *Reader) decode(obj *transport.Object, p *parts, sealed []byte) ([]*Resu
 			KeyID:     m.KeyID,
 			Epoch:     m.KeyEpoch,
 			BootEpoch: m.BootEpoch, Sequence: m.Sequence, Start: time.Unix(0, m.Start), End: time.Unix(0, m.End),
-			Samples: m.Samples,
-			Values:  values, Bound: promised(&want.out, values), ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
+			Samples: m.Samples, Fleet: m.Fleet,
+			Values: values, Bound: promised(&want.out, values), ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
 			Packed: int(obj.Meta.Packed), file: resultName(&obj.Meta),
 		}
 	}

@@ -3,7 +3,9 @@ package keyholder
 import (
 	"crypto/ed25519"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -415,5 +417,79 @@ func TestVerifyNeedsNoSecret(t *testing.T) {
 	}
 	if len(r.keys) != 0 {
 		t.Error("verifying loaded a secret key")
+	}
+}
+
+// A result across devices is read as the approved program gives it for the windows that its
+// header counts, and under no other approval.
+func TestApprovalAcrossDevices(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	c := newCloud(t, s, s.manifest.Current(), key)
+	p := testProgram(s.params.Name(), 4)
+	in := p.Inputs["x"]
+	in.Device = ""
+	p.Name, p.Class, p.Expr, p.Inputs = "all", "pump", "fleet.mean(x)", map[string]program.PublishedInput{"x": in}
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	offered, circuit, err := NewApproval("cloud", p, day0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := offered.Describe(circuit); !strings.Contains(text, "x = all pump/s/c, ") ||
+		!strings.Contains(text, "across all devices that the evaluator counts among the class pump") ||
+		!strings.Contains(text, "for 1, ") {
+		t.Errorf("%s", text)
+	}
+	approve(t, s, p)
+	samples := in.Stream.Samples
+	across := func(windows int, edit func(*transport.Meta)) []byte {
+		rest, err := circuit.Across(windows, int64(windows*samples))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.programs[1] = rest
+		return c.result([]float64{0.5 * float64(windows*samples)}, func(m *transport.Meta) {
+			ids := make([][32]byte, windows)
+			for i := range ids {
+				ids[i] = [32]byte{byte(i), byte(i >> 8), 1}
+			}
+			m.Program = "all"
+			m.SetFleet(ids, windows, uint64(windows*samples))
+			if edit != nil {
+				edit(m)
+			}
+		})
+	}
+	mid, half := 10.0, 50.0 // see testProgram
+	for _, windows := range []int{1, 3, 300} {
+		got, err := r.Read("hencedge/v1/res/all", across(windows, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(got.Values[0]-(mid+half*0.5)) > 1 || int(got.Fleet.Windows) != windows || got.Device != "" ||
+			len(got.Inputs) != windows && windows <= transport.MaxInputs {
+			t.Errorf("%d windows: %v, %+v", windows, got.Values, got.Fleet)
+		}
+		text, err := json.Marshal(got)
+		counts := fmt.Sprintf(`"fleet":{"devices":%d,"windows":%d,`, windows, windows)
+		if err != nil || !strings.Contains(string(text), counts) {
+			t.Errorf("%s, %v", text, err)
+		}
+	}
+	for name, edit := range map[string]func(*transport.Meta){
+		"of more samples":  func(m *transport.Meta) { m.Fleet.Samples++ },
+		"of fewer samples": func(m *transport.Meta) { m.Fleet.Samples-- },
+		"of one device":    func(m *transport.Meta) { m.Fleet, m.Subject = nil, "pump1" },
+		"without devices":  func(m *transport.Meta) { m.Fleet = nil },
+	} {
+		if _, err := r.Read("hencedge/v1/res/all", across(2, edit)); !errors.Is(err, ErrWrongProgram) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c.programs[1] = approve(t, s, testProgram(s.params.Name(), 1))
+	_, err = r.Read("hencedge/v1/res/mean", c.result([]float64{0.5}, func(m *transport.Meta) {
+		m.SetFleet([][32]byte{{1}}, 1, 1)
+	}))
+	if !errors.Is(err, ErrWrongProgram) {
+		t.Errorf("across devices under a program for one: %v", err)
 	}
 }

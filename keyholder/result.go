@@ -26,13 +26,16 @@ type Result struct {
 	BootEpoch, Sequence uint64 // order of the evaluator's results
 
 	Start, End time.Time // the window that it was computed from
-	Samples    uint32    // samples per channel in the window
+	Samples    uint32    // samples per channel in the window; the least of several
+	// Fleet says how many devices, windows and samples a result across devices is computed
+	// from; nil for others.
+	Fleet *transport.Fleet
 
 	Values []float64 // natural units
 	Bound  float64   // promised |error| of each value; of a root it follows from the values
 
 	ID     [32]byte   // of the sealed object
-	Inputs [][32]byte // ids of the readings it was computed from
+	Inputs [][32]byte // ids of the readings it was computed from; empty for more than transport.MaxInputs
 	Sealed []byte     // the sealed object itself
 	Packed int        // results that its object carries; 0: it is no pack
 
@@ -47,6 +50,9 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		BootEpoch: r.BootEpoch, Sequence: r.Sequence, Start: r.Start.UTC(), End: r.End.UTC(), Samples: r.Samples,
 		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: len(r.Sealed), Packed: r.Packed,
 	}
+	if f := r.Fleet; f != nil {
+		j.Fleet = &fleetJSON{f.Devices, f.Windows, f.Samples, hex.EncodeToString(f.Digest[:])}
+	}
 	for _, in := range r.Inputs {
 		j.Inputs = append(j.Inputs, hex.EncodeToString(in[:]))
 	}
@@ -55,23 +61,32 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 
 // resultJSON is the NDJSON form of a Result.
 type resultJSON struct {
-	Program   string    `json:"program"`
-	Device    string    `json:"device,omitempty"`
-	Evaluator string    `json:"evaluator"`
-	Unit      string    `json:"unit,omitempty"`
-	KeyID     string    `json:"key_id"`
-	Epoch     uint32    `json:"epoch"`
-	BootEpoch uint64    `json:"boot_epoch"`
-	Sequence  uint64    `json:"sequence"`
-	Start     time.Time `json:"start"`
-	End       time.Time `json:"end"`
-	Samples   uint32    `json:"samples"`
-	Values    []float64 `json:"values"`
-	Bound     float64   `json:"bound"`
-	ID        string    `json:"id"`
-	Inputs    []string  `json:"inputs,omitempty"`
-	Bytes     int       `json:"bytes"` // of the object
-	Packed    int       `json:"packed,omitempty"`
+	Program   string     `json:"program"`
+	Device    string     `json:"device,omitempty"`
+	Evaluator string     `json:"evaluator"`
+	Unit      string     `json:"unit,omitempty"`
+	KeyID     string     `json:"key_id"`
+	Epoch     uint32     `json:"epoch"`
+	BootEpoch uint64     `json:"boot_epoch"`
+	Sequence  uint64     `json:"sequence"`
+	Start     time.Time  `json:"start"`
+	End       time.Time  `json:"end"`
+	Samples   uint32     `json:"samples"`
+	Values    []float64  `json:"values"`
+	Bound     float64    `json:"bound"`
+	ID        string     `json:"id"`
+	Inputs    []string   `json:"inputs,omitempty"`
+	Fleet     *fleetJSON `json:"fleet,omitempty"`
+	Bytes     int        `json:"bytes"` // of the object
+	Packed    int        `json:"packed,omitempty"`
+}
+
+// fleetJSON is the NDJSON form of transport.Fleet.
+type fleetJSON struct {
+	Devices uint32 `json:"devices"`
+	Windows uint32 `json:"windows"`
+	Samples uint64 `json:"samples"`
+	Digest  string `json:"inputs_digest"`
 }
 
 // apply turns decrypted slots into values as the approved program says:
@@ -121,5 +136,5 @@ func resultName(m *transport.Meta) string {
 
 // made returns what the result was computed from, for seen.
 func (r *Result) made() *transport.Meta {
-	return &transport.Meta{Device: r.Evaluator, Program: r.Program, Inputs: r.Inputs}
+	return &transport.Meta{Device: r.Evaluator, Program: r.Program, Inputs: r.Inputs, Fleet: r.Fleet}
 }

@@ -109,7 +109,10 @@ func seenKey(m *transport.Meta) (key [16]byte, ok bool) {
 	for i := range inputs {
 		h.Write(inputs[i][:])
 	}
-	return [16]byte(h.Sum(nil)), len(inputs) > 0
+	if f := m.Fleet; f != nil && len(inputs) == 0 {
+		h.Write(f.Digest[:])
+	}
+	return [16]byte(h.Sum(nil)), len(inputs) > 0 || m.Fleet != nil
 }
 
 func (s *seen) remember(key [16]byte) {

@@ -232,9 +232,14 @@ func (a *app) resultWriter(format string) (func(*keyholder.Result) error, error)
 		if r.Device != "" {
 			program += "/" + r.Device
 		}
+		samples := fmt.Sprint(r.Samples)
+		if f := r.Fleet; f != nil {
+			program += fmt.Sprintf(" (%d devices)", f.Devices)
+			samples = fmt.Sprint(f.Samples)
+		}
 		return t.Row(r.Start.Local().Format("2006-01-02 15:04:05"), program, resultValues(r),
 			fmt.Sprintf("%.2g", r.Bound),
-			fmt.Sprint(r.Samples), fmt.Sprint(r.Epoch), r.Evaluator)
+			samples, fmt.Sprint(r.Epoch), r.Evaluator)
 	}, nil
 }
 
