@@ -241,7 +241,8 @@ type Program struct {
 	Name string `yaml:"name" cfg:"required"`
 	// Expr is the expression, such as "mean(x)".
 	Expr string `yaml:"expr" cfg:"required"`
-	// For is the class whose devices each have a result of their own; empty: none.
+	// For is the class whose devices each have a result of their own, or one together; empty:
+	// none.
 	For string `yaml:"for"`
 	// Inputs maps each variable of Expr to "device/stream/channel", with For to
 	// "stream/channel".

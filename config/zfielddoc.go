@@ -210,7 +210,7 @@ var fieldDoc = map[string]string{
 	"Point.Topic":               "topic is an MQTT topic filter, which may have wildcards.",
 	"Program":                   "A Program is a computation on encrypted windows.",
 	"Program.Expr":              "the expression, such as mean(x); see programs.md",
-	"Program.For":               "compute a result for each device of the class",
+	"Program.For":               "compute a result for each device of the class, or one for all of them",
 	"Program.Inputs":            "what the variables are. All inputs have the same params",
 	"Program.Name":              "unique",
 	"Program.Topic":             "where results go",

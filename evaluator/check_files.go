@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -161,6 +162,44 @@ func Warnings(cfg *config.Evaluator) []string {
 			out = append(out,
 				fmt.Sprintf("programs[%d].inputs.%s: the expression of %s does not use it; remove it, or "+
 					"correct the expression", i, name, p.Name))
+		}
+	}
+	return append(out, fleetWarnings(cfg)...)
+}
+
+// fleetWarnings points out what a configuration with programs across devices may lack. Those
+// that do not compile are left to Check.
+func fleetWarnings(cfg *config.Evaluator) (out []string) {
+	if !slices.ContainsFunc(cfg.Programs, func(p config.Program) bool {
+		return p.For != "" && strings.Contains(p.Expr, "fleet.")
+	}) {
+		return nil
+	}
+	devices := map[string]int64{}
+	for _, d := range cfg.Devices {
+		devices[d.Class]++
+	}
+	enrolled, _ := config.NewRoll(cfg).Read()
+	for _, d := range enrolled {
+		devices[d.Class]++
+	}
+	for i := range cfg.Programs {
+		p, err := planProgram(cfg, &cfg.Programs[i])
+		if err != nil || p.Circuit.Capacity() == 0 {
+			continue
+		}
+		n := devices[p.Circuit.Class()]
+		if most := int64(p.Circuit.Capacity()); n > most {
+			out = append(out, fmt.Sprintf("programs[%d]: a result of %s takes %d windows at most, and the class %s "+
+				"has %d devices: windows beyond that are left out", i, p.Name, most, p.Circuit.Class(), n))
+		}
+		c, in := p.Circuit, p.Circuit.Inputs()[0]
+		window := int64(c.Parameters().CiphertextBytes(p.sourceOf(in).LevelAt(c.Parameters().MaxLevel()), false))
+		if st := cfg.Store; st != nil && n*window > int64(st.Bytes) {
+			out = append(out, fmt.Sprintf("store.bytes: the windows of one interval of the class %s take %d MiB, "+
+				"and they stay in the store until program %s has its result; with %d MiB, devices wait and may come "+
+				"too late",
+				c.Class(), n*window>>20, p.Name, int64(st.Bytes)>>20))
 		}
 	}
 	return out

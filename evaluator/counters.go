@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/interval"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
@@ -119,6 +121,8 @@ var bodyReasons = []struct {
 	{ErrSamples, "samples"},
 	{ErrWindow, "off_grid"},
 	{ErrDuplicate, "duplicate_window"},
+	{interval.ErrLate, "late_window"},
+	{engine.ErrLost, "sum_lost"},
 	{ErrKeyChange, "key_change"},
 	{ErrUnjoined, "unjoined"},
 	{store.ErrBusy, transport.ReasonBusy},

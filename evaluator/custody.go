@@ -43,6 +43,15 @@ type custody interface {
 	publishPack(ctx context.Context, jobs []*job, seal sealPack) (*result, error)
 	// finish ends a job. err says why there is no result; nil means that there is one.
 	finish(ctx context.Context, j *job, err error)
+	// admitSum begins the job that makes a result of a sum. It reports whether the job is to be
+	// done.
+	admitSum(j *job) bool
+	// added ends a job that added a window to a sum; err says why it did not. It reports whether
+	// the sum goes on without the window, if there is an error.
+	added(j *job, err error) bool
+	// addAgain adds the windows of a sum again, after a device was lost. It fails with
+	// engine.ErrLost if they are not kept.
+	addAgain(j *job) (*engine.Sum, error)
 	// expire drops windows that have waited too long.
 	expire(now time.Time)
 
@@ -98,10 +107,25 @@ func (d *direct) join(v verdict) ([]*job, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, run := range d.p.fleetsOf(v.w.stream) {
+		j, ready, err := d.p.addTo(run, v.w)
+		if err != nil {
+			d.p.leftOut(run, err)
+		} else {
+			jobs = append(jobs, j)
+		}
+		d.p.ready(run, ready)
+	}
 	d.p.stages.since(stageJoin, start)
 	d.p.accepted(v.w, len(jobs))
 	return jobs, nil
 }
+
+func (d *direct) admitSum(*job) bool { return true }
+
+func (d *direct) added(*job, error) bool { return true }
+
+func (d *direct) addAgain(*job) (*engine.Sum, error) { return nil, engine.ErrLost }
 
 func (d *direct) publish(ctx context.Context, _ *job, seal func() (*result, error)) (*result, error) {
 	r, err := seal()

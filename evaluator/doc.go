@@ -8,6 +8,7 @@
 //	Receiver   chunks -> sealed object                       package transport
 //	intake     signature, allow-lists, replay, body          intake.go, source.go
 //	join       windows of several streams and times          join.go
+//	sums       windows of many devices of a class            fleet.go, package interval
 //	queue      programs take turns                           queue.go
 //	run        the program of each result                    run.go, package engine
 //	seal       number, header and signature of a result      seal.go

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/interval"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -29,6 +30,13 @@ type job struct {
 	// that go with it, and the first one computes the results of all.
 	with   []*job
 	shared *sharedRun // nil: the program runs alone
+
+	// Of programs across devices: what adds a window to a sum has a part, and what makes the
+	// result has the sum. Such a result has no inputs.
+	part *part
+	sum  *interval.Sum
+	// claimed: the store knows which windows the sum has.
+	claimed bool
 }
 
 // all returns the job and those that go with it.
@@ -46,6 +54,9 @@ func (j *job) light() *job {
 
 // ids returns the content ids of the inputs.
 func (j *job) ids() [][32]byte {
+	if j.sum != nil {
+		return j.sum.IDs()
+	}
 	var ids [][32]byte
 	for _, w := range j.inputs {
 		ids = append(ids, w.id)
@@ -56,6 +67,9 @@ func (j *job) ids() [][32]byte {
 // sameKey returns the keys that the inputs are under. It refuses inputs under different
 // keys, which occur once after a rotation for programs that look back or join streams.
 func (j *job) sameKey() (key transport.KeyRef, err error) {
+	if j.sum != nil {
+		return j.sum.Key, nil
+	}
 	if len(j.inputs) == 0 {
 		return key, errors.New("job without inputs")
 	}
@@ -73,6 +87,9 @@ func (j *job) sameKey() (key transport.KeyRef, err error) {
 }
 
 func (j *job) lastArrival() (t time.Time) {
+	if j.sum != nil {
+		return j.sum.Windows[len(j.sum.Windows)-1].At
+	}
 	for _, w := range j.inputs {
 		if w.at.After(t) {
 			t = w.at
@@ -143,6 +160,11 @@ type runnable struct {
 // stream returns the stream of an input.
 func (p *runnable) stream(in program.Input) streamID {
 	return streamID{cmp.Or(p.device, in.Device), in.Stream}
+}
+
+// reads reports whether the program reads a stream.
+func (p *runnable) reads(id streamID) bool {
+	return slices.ContainsFunc(p.planned.Circuit.Inputs(), func(in program.Input) bool { return p.stream(in) == id })
 }
 
 // served is a program in service, with its circuits for windows that are not full. Those of

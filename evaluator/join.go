@@ -3,6 +3,7 @@ package evaluator
 import (
 	"container/list"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,7 +90,10 @@ func (j *joiner) history(id streamID, gone []*window) (*history, []*window) {
 		gone = j.forget(id.device, gone)
 	}
 	if class != "" && j.streams[id] == nil {
-		j.serve(class, j.instances(class, id.device))
+		progs := j.instances(class, id.device)
+		if slices.ContainsFunc(progs, func(p *runnable) bool { return p.reads(id) }) {
+			j.serve(class, progs)
+		}
 	}
 	return j.streams[id], gone
 }
@@ -116,6 +120,13 @@ func (j *joiner) add(w *window) ([]*job, error) {
 	j.mu.Unlock()
 	j.report(gone)
 	return jobs, err
+}
+
+// follows reports whether windows of a stream are kept here.
+func (j *joiner) follows(id streamID) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.streams[id] != nil
 }
 
 // report tells of windows that left too early, outside the lock.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/interval"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
@@ -19,8 +20,10 @@ type pipeline struct {
 	*reporter
 	cfg      *config.Evaluator
 	plan     *Plan
-	programs []*runnable          // of the plan, but for those of classes
-	ofClass  map[string][]*served // by class
+	programs []*runnable                      // of the plan, but for those of classes
+	ofClass  map[string][]*served             // by class
+	fleets   map[classStream][]*fleetRun      // programs across the devices of a class
+	ready    func(*fleetRun, []*interval.Sum) // makes results of sums
 	signer   *transport.SigningKey
 	keys     map[transport.KeyRef]keyEpoch
 	engine   *engine.Engine
@@ -43,6 +46,7 @@ type pipeline struct {
 func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {
 	p := &pipeline{cfg: cfg, plan: plan, signer: deps.SigningKey, sources: map[streamID]*source{},
 		shared: map[classStream]*source{}, ofClass: map[string][]*served{},
+		fleets:   map[classStream][]*fleetRun{},
 		stages:   newStages(),
 		workers:  cmp.Or(max(cfg.Workers, 0), runtime.GOMAXPROCS(0)),
 		reporter: &reporter{log: deps.Logger, now: deps.Now, onRefused: deps.OnRefused}}
@@ -54,6 +58,10 @@ func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {
 	}
 	for i := range plan.Programs {
 		planned := &plan.Programs[i]
+		if planned.Circuit.Capacity() > 0 {
+			p.addFleet(planned)
+			continue
+		}
 		if class := planned.Circuit.Class(); class != "" {
 			p.ofClass[class] = append(p.ofClass[class], &served{planned: planned})
 			continue

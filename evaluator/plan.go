@@ -273,6 +273,10 @@ func (p *Planned) joinRule() (JoinRule, error) {
 	var rule JoinRule
 	c := p.Circuit
 	ins := c.Inputs()
+	if c.Capacity() > 0 && p.sourceOf(ins[0]).Window.Every == 0 {
+		return rule, fmt.Errorf("program %q is across the devices of a class, and the windows of %s end after a "+
+			"number of samples and so do not line up; give the stream an every:", c.Name(), ins[0])
+	}
 	for i, in := range ins {
 		every := p.sourceOf(in).Window.Every
 		if i == 0 {

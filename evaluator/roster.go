@@ -35,6 +35,7 @@ type roster struct {
 	mu       sync.RWMutex
 	enrolled map[string]config.Enrolment
 	faults   []*config.Error // of the files
+	sizes    map[string]int  // devices by class
 }
 
 // classStream names a stream that every device of a class has.
@@ -106,6 +107,10 @@ func (r *roster) refresh() error {
 	}
 	r.mu.Lock()
 	r.enrolled, r.faults = now, faults
+	r.mu.Unlock()
+	sizes := r.counts()
+	r.mu.Lock()
+	r.sizes = sizes
 	r.mu.Unlock()
 	r.tell(before, now, faults)
 	return nil
@@ -231,6 +236,23 @@ func (r *roster) counts() map[string]int {
 		}
 	}
 	return out
+}
+
+// covers reports whether these are all devices of a class.
+func (r *roster) covers(class string, devices map[string]bool) bool {
+	r.mu.RLock()
+	size := r.sizes[class]
+	r.mu.RUnlock()
+	if len(devices) < size {
+		return false
+	}
+	n := 0
+	for name := range devices { // some may have gone
+		if r.class(name) == class {
+			n++
+		}
+	}
+	return n >= size
 }
 
 // strange reports whether a topic that a filter with a wildcard brought belongs to nobody

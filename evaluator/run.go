@@ -17,6 +17,10 @@ func (s *Service) workLoop(working context.Context) {
 		if !more {
 			return
 		}
+		if j.part != nil {
+			s.addPart(working, j)
+			continue
+		}
 		for _, one := range j.all() {
 			if err := s.work(working, one); err != nil {
 				s.failed(one, err)
@@ -41,13 +45,18 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return err
 	}
-	circuit, err := j.prog.circuit(j.present())
+	circuit, err := j.circuit()
 	if err != nil {
 		return err
 	}
 	start := time.Now()
 	s.stages.took(stageWait, start.Sub(j.queued))
-	computed, err := s.compute(j, circuit, key)
+	var computed engine.Result
+	if j.sum != nil {
+		computed, err = s.finishSum(j, circuit)
+	} else {
+		computed, err = s.compute(j, circuit, key)
+	}
 	if err != nil {
 		return err
 	}

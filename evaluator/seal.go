@@ -36,6 +36,10 @@ func (p *pipeline) resultMeta(j *job, c *program.Circuit, out program.Output) tr
 		Post: &transport.Post{A: out.A, B: out.B, Sqrt: out.Sqrt, Slot: out.Slot, Count: out.Count, Bound: out.Bound},
 	}
 	m.BootEpoch, m.Sequence = p.state.Sequence("result " + c.Name())
+	if j.sum != nil {
+		j.describeSum(&m)
+		return m
+	}
 	partial := len(j.present()) > 0
 	for i, in := range c.Inputs() {
 		w := j.inputs[in]

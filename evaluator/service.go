@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/interval"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -212,6 +213,12 @@ func (s *Service) window() transport.Window {
 // when everything that was taken is finished. The end of working cuts that short.
 func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	var intake, workers sync.WaitGroup
+	var closing sync.WaitGroup
+	s.ready = func(run *fleetRun, sums []*interval.Sum) {
+		for _, sum := range sums {
+			closing.Go(func() { s.makeResult(working, run, sum) })
+		}
+	}
 	intake.Go(func() {
 		s.custody.resume(working)
 		for range s.intakes() {
@@ -231,6 +238,7 @@ func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 		workers.Wait()
 		s.packs.drain(working)
 		keeping.Wait()
+		closing.Wait()
 		close(done)
 	}()
 	return done
@@ -246,6 +254,7 @@ func (s *Service) keepHouse(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.custody.expire(s.now())
+			s.closeIntervals(s.now())
 			s.receiver.Expire()
 			s.devices.tellSilent(s.now())
 			if err := s.state.Save(); err != nil {

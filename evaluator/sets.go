@@ -115,6 +115,9 @@ func (p *Plan) together() [][]*Planned {
 	at := map[string]int{}
 	for i := range p.Programs {
 		pr := &p.Programs[i]
+		if pr.Circuit.Capacity() > 0 {
+			continue // it runs in parts
+		}
 		key := fmt.Sprintf("%s %q %v", pr.Circuit.Parameters().Name(), pr.Circuit.Class(), pr.Circuit.Inputs())
 		n, known := at[key]
 		if !known {

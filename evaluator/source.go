@@ -58,6 +58,12 @@ func (p *pipeline) makeSources() {
 			}
 		}
 	}
+	for id, runs := range p.fleets {
+		for _, run := range runs {
+			p.shared[id] = p.shared[id].readBy(run.served, run.planned.Circuit.Inputs()[0])
+			p.roster.shared[id] = true
+		}
+	}
 	for _, st := range p.cfg.Streams {
 		if p.sources[streamID{st.Device, st.Name}] == nil {
 			p.log.Info("no program reads this stream", "device", st.Device, "stream", st.Name)

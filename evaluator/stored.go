@@ -3,6 +3,7 @@ package evaluator
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/interval"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
@@ -225,7 +227,16 @@ func (d *stored) insert(working context.Context, topic string, w *window) {
 		d.gone = append(d.gone, w)
 	}
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return !d.begin(j) })
+	var closed []closedSums
+	if err == nil {
+		var parts []*job
+		parts, closed = d.addTo(w)
+		jobs = append(jobs, parts...)
+	}
 	d.admit.Unlock()
+	for _, c := range closed {
+		p.ready(c.run, c.sums)
+	}
 	d.settle()
 	if err != nil {
 		p.refuse(topic, err)
@@ -236,7 +247,9 @@ func (d *stored) insert(working context.Context, topic string, w *window) {
 	for _, j := range gather(jobs) {
 		if !p.queue(working, j) {
 			for _, one := range j.all() {
-				close(one.over)
+				if one.over != nil {
+					close(one.over)
+				}
 			}
 		}
 	}
@@ -254,6 +267,108 @@ func (d *stored) begin(j *job) bool {
 	j.after, j.over = j.prog.tail, make(chan struct{})
 	j.prog.tail = j.over
 	return true
+}
+
+// closedSums are sums of a program that a window has closed.
+type closedSums struct {
+	run  *fleetRun
+	sums []*interval.Sum
+}
+
+// addTo returns the jobs that add a window to sums, except those of results that were made. It
+// needs admit.
+func (d *stored) addTo(w *window) (jobs []*job, closed []closedSums) {
+	one := [][32]byte{w.id}
+	runs := d.p.fleetsOf(w.stream)
+	for _, run := range runs {
+		name := run.planned.Name
+		if d.store.Results.Used(name, w.id) || d.store.Results.Made(name, one) {
+			continue
+		}
+		key := transport.KeyRef{ID: w.meta.KeyID, Epoch: w.meta.KeyEpoch}
+		if d.store.Results.Made(name, intervalMark(w.place.n, key)) {
+			d.leaveOut(run, w, fmt.Errorf("%w: device %s, before a restart", interval.ErrLate, w.stream.device))
+			continue
+		}
+		j, ready, err := d.p.addTo(run, w)
+		if err != nil {
+			d.leaveOut(run, w, err)
+		} else {
+			d.store.Windows.Need(one)
+			jobs = append(jobs, j)
+		}
+		closed = append(closed, closedSums{run, ready})
+	}
+	if len(runs) > 0 && !d.p.join.follows(w.stream) {
+		d.gone = append(d.gone, w)
+	}
+	return jobs, closed
+}
+
+// leaveOut reports a window that is not in the result of its interval, once.
+func (d *stored) leaveOut(run *fleetRun, w *window, err error) {
+	name := run.planned.Name
+	d.p.leftOut(run, err)
+	if err := d.store.Results.Fail(name, [][32]byte{w.id}); err != nil {
+		d.p.log.Error("a window that came too late cannot be noted yet", "program", name, "error", err)
+	}
+}
+
+// intervalMark stands, in place of windows, for an interval whose result under a key was made.
+func intervalMark(number int64, key transport.KeyRef) [][32]byte {
+	return [][32]byte{sha256.Sum256(fmt.Appendf(nil, "interval %d is closed under %x %d", number, key.ID, key.Epoch))}
+}
+
+func (d *stored) admitSum(j *job) bool {
+	d.admit.Lock()
+	defer d.admit.Unlock()
+	name := j.prog.planned.Name
+	if d.store.Results.Skips(name) {
+		d.p.state.Sequence("result " + name)
+		if err := d.settleJob(j, true); err != nil {
+			d.p.log.Error("a result that is not made cannot be noted yet", "program", name, "error", err)
+		}
+		return false
+	}
+	d.store.Results.Begin(name)
+	j.after, j.over = j.prog.tail, make(chan struct{})
+	j.prog.tail = j.over
+	return true
+}
+
+// added lets a window go that cannot be added. After a device that failed it stays, for the
+// next start.
+func (d *stored) added(j *job, err error) bool {
+	if err == nil {
+		return true
+	}
+	if !final(err) {
+		return false
+	}
+	if err := d.settleJob(j, true); err != nil {
+		d.p.log.Error("a window cannot be signed off yet", "error", err)
+	}
+	return true
+}
+
+func (d *stored) addAgain(j *job) (*engine.Sum, error) {
+	sum := new(engine.Sum)
+	for _, w := range j.sum.Windows {
+		topic, sealed, ok := d.store.Windows.Read(w.ID)
+		if !ok {
+			return nil, fmt.Errorf("%w, and a window of device %s is not in the store any more", engine.ErrLost,
+				w.Device)
+		}
+		obj, err := transport.Open(sealed, d.p.verifier)
+		if err == nil {
+			err = d.p.addWindow(sum, j, obj)
+		}
+		if err != nil {
+			sum.Free()
+			return nil, fmt.Errorf("%s: %w", topic, err)
+		}
+	}
+	return sum, nil
 }
 
 // skip notes a job whose result is not made, because nobody reads its program and the
@@ -293,7 +408,12 @@ func (d *stored) publish(ctx context.Context, j *job, seal func() (*result, erro
 		return nil, err
 	}
 	name := j.prog.planned.Name
-	err = d.put(ctx, name, func() error { return d.store.Results.Put(ctx, name, j.ids(), r.topic, r.sealed) })
+	err = d.put(ctx, name, func() error {
+		if j.sum != nil {
+			return d.putSum(ctx, j, r)
+		}
+		return d.store.Results.Put(ctx, name, j.ids(), r.topic, r.sealed)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -315,6 +435,19 @@ func (d *stored) put(ctx context.Context, program string, write func() error) er
 			return err
 		}
 	}
+}
+
+// putSum writes the result of a sum. Its windows are claimed before: those of a result that
+// was not written wait for another one.
+func (d *stored) putSum(ctx context.Context, j *job, r *result) error {
+	name := j.prog.planned.Name
+	if !j.claimed {
+		if err := d.store.Results.Claim(name, j.ids()); err != nil {
+			return err
+		}
+		j.claimed = true
+	}
+	return d.store.Results.PutFleet(ctx, name, j.ids(), r.topic, r.sealed)
 }
 
 func (d *stored) enter(ctx context.Context, j *job) error {
@@ -377,12 +510,30 @@ func (d *stored) finish(ctx context.Context, j *job, err error) {
 }
 
 func (d *stored) settleJob(j *job, failed bool) error {
-	if failed {
+	if j.sum != nil {
+		if err := d.closeSum(j, failed); err != nil {
+			return err
+		}
+	} else if failed {
 		if err := d.store.Results.Fail(j.prog.planned.Name, j.ids()); err != nil {
 			return err
 		}
 	}
 	return d.store.Windows.Settle(j.ids())
+}
+
+// closeSum notes that an interval has its result, or none.
+func (d *stored) closeSum(j *job, failed bool) error {
+	name := j.prog.planned.Name
+	if failed {
+		if err := d.store.Results.Claim(name, j.ids()); err != nil {
+			return err
+		}
+		if err := d.store.Results.FailFleet(name, j.ids()); err != nil {
+			return err
+		}
+	}
+	return d.store.Results.Fail(name, intervalMark(j.sum.Number, j.sum.Key))
 }
 
 func (d *stored) expire(now time.Time) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -36,6 +37,7 @@ type unmadeOf struct {
 
 // unmadeTexts say what the reasons mean that normal operation brings.
 var unmadeTexts = map[string]string{
+	"late_window":    "windows of devices that came after the result of their interval was made",
 	"key_change":     "inputs under different keys, as in a rotation until every device has the new ones",
 	"partial_window": "windows of different length, as after a reload within an interval",
 	"unjoined":       "windows whose partners did not come within join.windows and join.timeout",
@@ -87,5 +89,5 @@ func (u *unmade) health(now time.Time) (out []string) {
 // or after a store or device failed, the windows stay and the result can still be made.
 func final(err error) bool {
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrBusy) &&
-		!errors.Is(err, spool.ErrClosed) && !role.DeviceFailed(err)
+		!errors.Is(err, spool.ErrClosed) && !errors.Is(err, engine.ErrLost) && !role.DeviceFailed(err)
 }

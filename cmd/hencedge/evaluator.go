@@ -104,7 +104,10 @@ another machine.`,
 					return err
 				}
 			}
-			return a.tellCosts(cfg)
+			if err := a.tellCosts(cfg); err != nil {
+				return err
+			}
+			return a.tellFleets(cfg)
 		},
 	}
 	cli.ConfigFlag(cmd, &file, "evaluator.yaml")
@@ -188,6 +191,26 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 	_, err = fmt.Fprintf(a.Std.Out, "%d programs share their windows with others: %d key switches for one result of "+
 		"each, %d one by one\n", programs, together, alone)
 	return err
+}
+
+// tellFleets prints what programs across devices add up.
+func (a *app) tellFleets(cfg *config.Evaluator) error {
+	plan, err := evaluator.Check(cfg)
+	if err != nil {
+		return err
+	}
+	for i := range plan.Programs {
+		c := plan.Programs[i].Circuit
+		if c.Capacity() == 0 {
+			continue
+		}
+		_, err := fmt.Fprintf(a.Std.Out, "%s adds up at most %d windows of the class %s, those under one key: devices "+
+			"under another key have a result of their own\n", c.Name(), c.Capacity(), c.Class())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // explanation is of a program, or of programs together.
