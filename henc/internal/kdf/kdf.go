@@ -127,13 +127,14 @@ func (h *hasher) compress() {
 		w[i] = w[i-16] + s0 + w[i-7] + s1
 	}
 	v := h.state
-	for i := range 64 {
-		a, e := v[0], v[4]
+	for i := range 64 { // the first variable is v[-i&7]: none moves
+		a, b, c := v[-i&7], v[(1-i)&7], v[(2-i)&7]
+		e, f, g := v[(4-i)&7], v[(5-i)&7], v[(6-i)&7]
 		s1 := bits.RotateLeft32(e, -6) ^ bits.RotateLeft32(e, -11) ^ bits.RotateLeft32(e, -25)
-		t1 := v[7] + s1 + (e&v[5] ^ ^e&v[6]) + round[i] + w[i]
+		t1 := v[(7-i)&7] + s1 + (e&f ^ ^e&g) + round[i] + w[i]
 		s0 := bits.RotateLeft32(a, -2) ^ bits.RotateLeft32(a, -13) ^ bits.RotateLeft32(a, -22)
-		t2 := s0 + (a&v[1] ^ a&v[2] ^ v[1]&v[2])
-		v = [8]uint32{t1 + t2, v[0], v[1], v[2], v[3] + t1, v[4], v[5], v[6]}
+		v[(3-i)&7] += t1
+		v[(7-i)&7] = t1 + s0 + (a&b ^ a&c ^ b&c)
 	}
 	for i := range h.state {
 		h.state[i] += v[i]
