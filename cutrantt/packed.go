@@ -2,9 +2,9 @@ package cutrantt
 
 import "math/bits"
 
-// Packed is an optional interface of a Ring. It reads residues as they travel
-// (docs/wire-ciphertext.md, "Residues"), so that they need not be unpacked before they are
-// copied to the device.
+// Packed is an optional interface of a Ring. It reads and writes residues as they travel
+// (docs/wire-ciphertext.md, "Residues"), so that they cross the bus packed and the host has
+// nothing to compute.
 type Packed interface {
 	// LoadPacked makes a batch of polys polynomials over limbs in domain d for each of
 	// src, which holds the leading polynomials, the same number for every batch. Each has
@@ -19,6 +19,16 @@ type Packed interface {
 	// If a batch is too large for the ring, or if the ring does not support something else of
 	// it, LoadPacked returns an error that wraps ErrNotSupported before it does anything.
 	LoadPacked(polys int, limbs []int, d Domain, src [][][]byte) ([]*Batch, error)
+
+	// StorePacked writes polynomial p of src[i] to dst[i][p], which has PackedBytes of the
+	// limbs' moduli, and waits until it is there. All of src have one number of polynomials
+	// and the same limbs. The residues are public: copies of them may stay in memory.
+	//
+	// whole[i] reports whether every limb of src[i] has a residue that is not 0, as those of
+	// all that encryption makes. Without it the caller has to find out which has none.
+	//
+	// Its ErrNotSupported is that of LoadPacked.
+	StorePacked(dst [][][]byte, src []*Batch) (whole []bool, err error)
 }
 
 // PairBits is the width of two packed residues modulo q: the bit length of q^2-1.

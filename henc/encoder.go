@@ -79,6 +79,16 @@ func (e *Encoder) EncodeCoeffsPacked(values []float64, scale float64) ([]float64
 	})
 }
 
+// Embedding returns what EncodeCoeffsReal (each = 1) and EncodeCoeffsPacked (each = 2) do to
+// values, for rings that do it themselves (cutrantt.Encoding). It is nil for an encoder that no
+// context made.
+func (e *Encoder) Embedding(each int, scale float64) *cutrantt.Embedding {
+	if e.ready() != nil {
+		return nil
+	}
+	return &cutrantt.Embedding{Roots: e.fft.Roots(), Scale: scale, Each: each}
+}
+
 // release wipes z and gives it back.
 func (e *Encoder) release(z *slots) {
 	clear(z.re)

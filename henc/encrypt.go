@@ -113,7 +113,7 @@ func (e *Encryptor) slots() encryption.Slots[Seed, Ciphertext] {
 		}
 	}
 	return encryption.Slots[Seed, Ciphertext]{
-		Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(), Encrypt: e.EncryptBatch,
+		Ring: e.ctx.Ring(), Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(), Encrypt: e.encrypt,
 	}
 }
 
@@ -129,8 +129,9 @@ func (e *Encryptor) slots() encryption.Slots[Seed, Ciphertext] {
 //
 // No branch and no address depends on the seed, on what is drawn from it or on the
 // message (make timing). There are two exceptions: whether the message is refused, and
-// whether it reaches 2^61. Sampling reads a fixed number of words; transforms and
-// products correct by minima and masks. Everything secret is wiped before the call
+// whether it reaches 2^61. On a ring that encodes values there is a third: whether a bound of
+// the message, from the largest value, is within the level. Sampling reads a fixed number of
+// words; transforms and products correct by minima and masks. Everything secret is wiped before the call
 // returns, also when it fails. On a GPU the kernels of the call wipe it, which may
 // still run.
 func (e *Encryptor) Encrypt(coeffs []float64, level int, scale float64, seed *Seed) (*Ciphertext, error) {
@@ -144,19 +145,24 @@ func (e *Encryptor) EncryptBatch(coeffs [][]float64, level int, scale float64, s
 	if e == nil || e.ctx == nil {
 		return nil, fmt.Errorf("encrypt: %w: encryptor not made by NewEncryptor", ErrParams)
 	}
+	return e.encrypt(encryption.Coefficients(coeffs), level, scale, seeds)
+}
+
+// encrypt encrypts several messages.
+func (e *Encryptor) encrypt(
+	messages []encryption.Message, level int, scale float64, seeds []*Seed,
+) ([]*Ciphertext, error) {
 	encrypted, err := encryption.Encrypt(encryption.Kind{
 		Ring: e.ctx.Ring(), Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(),
 		NewSeed:   freshSeed,
 		ErrParams: ErrParams, ErrMessage: ErrMessage,
-		Job: func(m []float64, bound float64, seed *[32]byte) (cutrantt.Encryption, error) {
-			return cutrantt.Encryption{Message: m, Bound: bound, Seed: seed}, nil
-		},
+		Job: func(j cutrantt.Encryption) (cutrantt.Encryption, error) { return j, nil },
 		Together: func(r cutrantt.Encrypting, limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 			labels := cutrantt.EncryptionLabels{V: keymat.LabelV, E0: keymat.LabelE0, E1: keymat.LabelE1}
 			return r.EncryptPublic(e.op, limbs, labels, jobs)
 		},
 		Single: e.encryptSteps,
-	}, coeffs, level, scale, seeds)
+	}, messages, level, scale, seeds)
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}

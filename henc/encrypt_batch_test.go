@@ -6,9 +6,14 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
 )
 
 // TestEncryptBatch: messages that are encrypted together give the ciphertexts that
@@ -77,6 +82,74 @@ func TestEncryptBatch(t *testing.T) {
 	}
 }
 
+// TestGPUEncodesAsCPU: slots of every kind, also those that a GPU leaves to the processor, give the
+// bytes that the CPU gives under the same seed, and its errors.
+func TestGPUEncodesAsCPU(t *testing.T) {
+	device := gpu(t)
+	for _, set := range []string{"edge12-d1", "edge13-d2p"} {
+		p := must(henc.Named(set))(t)
+		var key *secret.Key
+		var all [2][][]byte
+		var errs [2][]error
+		for i, b := range []cutrantt.Backend{device, cpu.New()} {
+			ctx := must(henc.NewContext(p, henc.WithBackend(b), henc.WithN2(henc.DefaultN2)))(t)
+			key = must(secret.Generate(ctx, seedOf("encodes")))(t)
+			public := must(henc.NewEncryptor(ctx, must(key.PublicKey())(t)))(t)
+			for _, enc := range []henc.BatchEncryptor{public, secret.NewSeededEncryptor(ctx, key)} {
+				bodies, failed := encodedBy(ctx, enc)
+				all[i], errs[i] = append(all[i], bodies...), append(errs[i], failed...)
+			}
+		}
+		refused := 0
+		for i := range all[0] {
+			got, want := errs[0][i], errs[1][i]
+			if (got == nil) != (want == nil) || want != nil && got.Error() != want.Error() {
+				t.Errorf("%s, message %d: %v, want %v", set, i, got, want)
+			}
+			if !slices.Equal(all[0][i], all[1][i]) {
+				t.Errorf("%s, message %d: other bytes", set, i)
+			}
+			if want != nil {
+				refused++
+			}
+		}
+		if len(all[0]) != len(all[1]) || refused != 8 {
+			t.Errorf("%s: %d and %d messages, %d refused", set, len(all[0]), len(all[1]), refused)
+		}
+	}
+}
+
+// encodedBy encrypts messages of many kinds at the lowest level with given seeds.
+func encodedBy(ctx *henc.Context, enc henc.BatchEncryptor) (bodies [][]byte, errs []error) {
+	p := ctx.Parameters()
+	n, largest := p.Slots(), math.Exp2(p.LogQ(0)-1)/p.ScaleAt(0)
+	add := func(cts []*henc.Ciphertext, err error) {
+		if err != nil {
+			bodies, errs = append(bodies, nil), append(errs, err)
+			return
+		}
+		more, failed := ctx.MarshalCiphertexts(cts)
+		bodies, errs = append(bodies, more...), append(errs, failed...)
+	}
+	seeds := []*henc.Seed{{1}, {2}, {3}, {4}}
+	z := uniform(n, 5)
+	z[3] = complex(math.Copysign(0, -1), 0x1p-1070)
+	flat := make([]float64, 0, 2*n)
+	for _, v := range z {
+		flat = append(flat, real(v), imag(v))
+	}
+	one := func(v float64) []float64 { return []float64{0, v} } // its coefficients are at most 2v/N
+	all := func(v float64) []float64 { return slices.Repeat([]float64{v}, n) }
+	add(enc.EncryptRealBatch([][]float64{flat[:n], flat[:1], nil, flat[:77]}, 0, 0, seeds))
+	add(enc.EncryptComplexBatch([][]complex128{z, z[:1], nil, z[:77]}, 0, 0, seeds))
+	add(enc.EncryptPackedBatch([][]float64{flat, flat[:1], nil, flat[:77]}, 0, 0, seeds))
+	for _, values := range [][]float64{flat[:n], one(largest), all(0.9 * largest), all(1.1 * largest), one(math.NaN()),
+		one(math.Inf(1)), make([]float64, n+1)} {
+		add(enc.EncryptRealBatch([][]float64{flat[:9], values}, 0, 0, seeds[:2]))
+	}
+	return bodies, errs
+}
+
 // TestEncryptBatchRefusals: one bad message fails the whole call, and the error
 // says which one.
 func TestEncryptBatchRefusals(t *testing.T) {
@@ -118,5 +191,50 @@ func TestCheckCoeffs(t *testing.T) {
 			err != nil && !errors.Is(err, henc.ErrMessage) {
 			t.Errorf("%g: %v", tt.x, err)
 		}
+	}
+}
+
+// BenchmarkValuesToBytes encrypts slots of edge13-d2p under the public key, alone and 64 together,
+// from the values to the bytes of ciphertexts; several callers share a context
+// (CUTRANTT_TEST_BACKEND=cuda).
+func BenchmarkValuesToBytes(b *testing.B) {
+	p := must(henc.Named("edge13-d2p"))(b)
+	ctx := must(henc.NewContext(p, henc.WithBackend(backend(b))))(b)
+	key := must(secret.Generate(ctx, seedOf("bytes")))(b)
+	enc := must(henc.NewEncryptor(ctx, must(key.PublicKey())(b)))(b)
+	for _, c := range []struct{ callers, together int }{{1, 1}, {1, 64}, {2, 64}, {4, 64}} {
+		b.Run(fmt.Sprintf("%d/%d", c.callers, c.together), func(b *testing.B) {
+			var left atomic.Int64
+			var all sync.WaitGroup
+			left.Store(int64(b.N))
+			b.ResetTimer()
+			for range c.callers {
+				all.Go(func() {
+					values, out := make([][]float64, c.together), make([][]byte, c.together)
+					for i := range values {
+						values[i] = reals(p.Slots(), uint64(i))
+					}
+					for left.Add(-1) >= 0 {
+						cts, err := enc.EncryptRealBatch(values, p.MaxLevel(), 0, nil)
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						for i := range out {
+							out[i] = out[i][:0]
+						}
+						var errs []error
+						if out, errs = ctx.AppendCiphertexts(out, cts); errors.Join(errs...) != nil {
+							b.Error(errs)
+						}
+						for _, ct := range cts {
+							ctx.Ring().Free(ct.Value)
+						}
+					}
+				})
+			}
+			all.Wait()
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*c.together), "us/ciphertext")
+		})
 	}
 }

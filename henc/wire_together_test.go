@@ -73,6 +73,80 @@ func TestUnmarshalBatches(t *testing.T) {
 	}
 }
 
+// TestMarshalBatches: many ciphertexts at once, of several shapes and with faults between them,
+// give the bytes and the errors that the CPU gives for each alone.
+func TestMarshalBatches(t *testing.T) {
+	p := must(henc.Named("edge12-d1"))(t)
+	on := must(henc.NewContext(p, henc.WithBackend(backend(t))))(t)
+	alone := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(on.N2())))(t)
+	key := must(secret.Generate(alone, seedOf("together")))(t)
+	public := must(henc.NewEncryptor(alone, must(key.PublicKey())(t)))(t)
+	seeded := secret.NewSeededEncryptor(alone, key)
+	var want []*henc.Ciphertext // on the CPU
+	zero := func(ct *henc.Ciphertext, poly int) *henc.Ciphertext {
+		limb := must(ct.Value.Slice(poly, poly+1, len(ct.Value.Limbs())-1, len(ct.Value.Limbs())))(t)
+		check(t, alone.Ring().Upload(limb, make([]uint32, limb.Len())))
+		return ct
+	}
+	for level := range 2 {
+		x := reals(p.Slots(), uint64(level))
+		for range 3 {
+			want = append(want, must(public.EncryptReal(x, level, 0, nil))(t),
+				must(seeded.EncryptReal(x, level, 0, nil))(t))
+		}
+		other := must(seeded.EncryptReal(x, level, 0, nil))(t)
+		other.Seed[3] ^= 1
+		dropped := must(seeded.EncryptReal(x, level, 0, nil))(t)
+		dropped.Seed = nil
+		want = append(want, other, dropped, zero(must(public.EncryptReal(x, level, 0, nil))(t), 0),
+			zero(must(public.EncryptReal(x, level, 0, nil))(t), 1),
+			zero(must(seeded.EncryptReal(x, level, 0, nil))(t), 0))
+	}
+	want = append(want, nil, &henc.Ciphertext{})
+	cts, to := make([]*henc.Ciphertext, len(want)), make([][]byte, len(want)-1)
+	for i, ct := range want {
+		if i < len(to) && i%3 > 0 {
+			to[i] = append(make([]byte, 0, i*40000), "before"...)
+		}
+		if ct == nil || ct.Value == nil {
+			cts[i] = ct
+			continue
+		}
+		b := must(on.Ring().NewBatch(2, ct.Value.Limbs(), ct.Value.Domain()))(t)
+		check(t, on.Ring().Upload(b, residues(t, alone, ct)))
+		cts[i] = &henc.Ciphertext{Value: b, Level: ct.Level, Scale: ct.Scale, Seed: ct.Seed}
+	}
+
+	bodies, errs := on.AppendCiphertexts(to, cts)
+	if len(bodies) != len(cts) || len(errs) != len(cts) {
+		t.Fatalf("%d bodies, %d errors of %d ciphertexts", len(bodies), len(errs), len(cts))
+	}
+	seen := map[error]int{}
+	for i, ct := range want {
+		body, wantErr := alone.MarshalCiphertext(ct)
+		if wantErr == nil && i < len(to) {
+			body = append(slices.Clone(to[i]), body...)
+		}
+		if (errs[i] == nil) != (wantErr == nil) || wantErr != nil && errs[i].Error() != wantErr.Error() {
+			t.Errorf("ciphertext %d: %v, want %v", i, errs[i], wantErr)
+		}
+		for _, kind := range []error{henc.ErrSeed, henc.ErrDegenerate, henc.ErrDegree} {
+			if errors.Is(errs[i], kind) {
+				seen[kind]++
+			}
+		}
+		if !slices.Equal(bodies[i], body) {
+			t.Errorf("ciphertext %d: other bytes", i)
+		}
+	}
+	if seen[henc.ErrSeed] != 2 || seen[henc.ErrDegenerate] != 2 || seen[henc.ErrDegree] != 2 {
+		t.Errorf("refused: %v", seen)
+	}
+	if bodies, errs := on.MarshalCiphertexts(nil); len(bodies) != 0 || len(errs) != 0 {
+		t.Errorf("of nothing: %v, %v", bodies, errs)
+	}
+}
+
 // faulty returns copies of an encoded ciphertext with pairs out of range in each polynomial,
 // with a limb of zeros in each, of which that of c0 is allowed, and one that is cut.
 func faulty(p henc.Parameters, level int, full []byte) [][]byte {

@@ -145,6 +145,18 @@ struct Job {
   u64 unused;         // jobs and what follows them lie on 16 bytes
 };
 
+// EmbedArgs: embed_LEVELS. dst holds N/2 complex numbers a message.
+struct EmbedArgs : Args {
+  const double* values; // count of each message (first pass)
+  const double2* roots; // N/2: cosine and sine
+  double* coeffs;     // N of each message (last pass)
+  double share;       // 2/N
+  double scale;
+  u32 count;
+  u32 each;           // values of a slot: 1, 2 for real and imaginary parts; 0 after the first pass
+  u32 logStep;        // of the distance of the last level
+};
+
 // SmallArgs: encrypt_small.
 struct SmallArgs : Args {
   const Job* jobs;
@@ -205,12 +217,12 @@ struct PackedLimb {
   u32 bits;           // of a pair
 };
 
-// PackedArgs: packed_check, packed_load. as is from one polynomial to the next in words of
-// 32 bits, an even number.
+// PackedArgs: packed_check, packed_load, packed_store. as is from one polynomial to the next in
+// words of 32 bits, an even number.
 struct PackedArgs : Args {
   const PackedLimb* packed; // of each limb
-  u32* found;         // a word for each block (packed_check)
-  u32 polys;          // packed polynomials of an item (packed_load)
+  u32* found;         // a word for each block (packed_check, packed_store)
+  u32 polys;          // packed polynomials of an item (packed_load, packed_store)
 };
 
 // Slot is one operand of one item of a batch: limb 0 of polynomial 0, and the
@@ -224,7 +236,7 @@ struct Slot {
 struct TensorItem { Slot a, b, dst; }; // dst has three polynomials
 struct InnerItem { Slot key, low, x, extension; };
 struct CollectItem { Slot from; };
-struct PackedItem { Slot dst, from; }; // from as a and as of PackedArgs
+struct PackedItem { Slot residues, packed; }; // packed as a and as of PackedArgs
 
 // DivideItem: low is null if there is none. The result is (from - a)/D + low, and of
 // that the image under X -> X^galois.

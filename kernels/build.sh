@@ -40,6 +40,7 @@ SampleArgs seed label count
 SetArgs values count
 ProductArgs b bs at ai bi terms accumulate
 Job seed mask message dst ds unused
+EmbedArgs values roots coeffs share scale count each logStep
 SmallArgs jobs labelE0 labelV labelE1
 ExpandArgs transforms
 EncryptArgs jobs key keyStride at small smallSize messageSize transformSize first maskLabel last
@@ -52,7 +53,7 @@ TensorItem a b dst
 InnerItem key low x extension
 DivideItem dst low numbers from
 CollectItem from
-PackedItem dst from
+PackedItem residues packed
 TensorMany table one
 InnerMany table one
 DivideMany table one
@@ -60,7 +61,7 @@ CollectMany table one
 PackedMany table one
 LIST
 {
-  printf '#include <cstddef>\n#include <cstdio>\nstruct uint2 { unsigned x, y; };\nstruct uint4 { unsigned x, y, z, w; };\n#include "args.cuh"\nint main() {\n'
+  printf '#include <cstddef>\n#include <cstdio>\nstruct uint2 { unsigned x, y; };\nstruct double2 { double x, y; };\nstruct uint4 { unsigned x, y, z, w; };\n#include "args.cuh"\nint main() {\n'
   while read -r type members; do
     printf '  printf("\\t\\"%s\\": {Size: %%zu, Members: []Member{", sizeof(%s));\n' "$type" "$type"
     for m in $members; do printf '  printf("{\\"%s\\", %%zu}, ", offsetof(%s, %s));\n' "$m" "$type" "$m"; done

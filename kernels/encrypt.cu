@@ -72,4 +72,3 @@ COLUMNS(ExpandArgs, 11, encrypt_forward_11) { encryptForward<11>(p, at); }
 COLUMNS(ExpandArgs, 12, encrypt_forward_12) { encryptForward<12>(p, at); }
 COLUMNS(ExpandArgs, 13, encrypt_forward_13) { encryptForward<13>(p, at); }
 COLUMNS(ExpandArgs, 14, encrypt_forward_14) { encryptForward<14>(p, at); }
-COLUMNS(ExpandArgs, 15, encrypt_forward_15) { encryptForward<15>(p, at); }

@@ -22,6 +22,7 @@ var Layouts = map[string]Layout{
 	"SetArgs":          {Size: 88, Members: []Member{{"values", 72}, {"count", 80}}},
 	"ProductArgs":      {Size: 120, Members: []Member{{"b", 72}, {"bs", 80}, {"at", 88}, {"ai", 96}, {"bi", 104}, {"terms", 112}, {"accumulate", 116}}},
 	"Job":              {Size: 96, Members: []Member{{"seed", 0}, {"mask", 32}, {"message", 64}, {"dst", 72}, {"ds", 80}, {"unused", 88}}},
+	"EmbedArgs":        {Size: 128, Members: []Member{{"values", 72}, {"roots", 80}, {"coeffs", 88}, {"share", 96}, {"scale", 104}, {"count", 112}, {"each", 116}, {"logStep", 120}}},
 	"SmallArgs":        {Size: 96, Members: []Member{{"jobs", 72}, {"labelE0", 80}, {"labelV", 84}, {"labelE1", 88}}},
 	"ExpandArgs":       {Size: 80, Members: []Member{{"transforms", 72}}},
 	"EncryptArgs":      {Size: 152, Members: []Member{{"jobs", 72}, {"key", 80}, {"keyStride", 88}, {"at", 96}, {"small", 104}, {"smallSize", 112}, {"messageSize", 120}, {"transformSize", 128}, {"first", 136}, {"maskLabel", 140}, {"last", 144}}},
@@ -34,7 +35,7 @@ var Layouts = map[string]Layout{
 	"InnerItem":        {Size: 64, Members: []Member{{"key", 0}, {"low", 16}, {"x", 32}, {"extension", 48}}},
 	"DivideItem":       {Size: 64, Members: []Member{{"dst", 0}, {"low", 16}, {"numbers", 32}, {"from", 48}}},
 	"CollectItem":      {Size: 16, Members: []Member{{"from", 0}}},
-	"PackedItem":       {Size: 32, Members: []Member{{"dst", 0}, {"from", 16}}},
+	"PackedItem":       {Size: 32, Members: []Member{{"residues", 0}, {"packed", 16}}},
 	"TensorMany":       {Size: 128, Members: []Member{{"table", 72}, {"one", 80}}},
 	"InnerMany":        {Size: 184, Members: []Member{{"table", 112}, {"one", 120}}},
 	"DivideMany":       {Size: 184, Members: []Member{{"table", 112}, {"one", 120}}},
@@ -46,8 +47,8 @@ var Layouts = map[string]Layout{
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "8f50c98cf01884a376447af6fd14b37909a0ab958c63518802eb867bd4e1acac"
-	ImageHash     = "a221c7dd1517a2eb4cd91de992f6b746cd0d53537c3e800c60177cc59a5fec25"
+	SourceHash    = "d4ca7341354762f13d76dca35454bf80101e68aafad27d8f3252e9bd93db96f2"
+	ImageHash     = "599c6ea083adaf0f998491ec9708e768fdbb4f1ba902a18ed603bef792742ba7"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -92,20 +93,23 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 968480, Size: 888152, Entries: []string{
+	{Name: "embed", Offset: 968480, Size: 62400, Entries: []string{
+		"embed_2",
+		"embed_3",
+	}},
+	{Name: "encrypt", Offset: 1030880, Size: 735536, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
 		"encrypt_forward_13",
 		"encrypt_forward_14",
-		"encrypt_forward_15",
 		"encrypt_forward_6",
 		"encrypt_forward_7",
 		"encrypt_forward_8",
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1856632, Size: 236704, Entries: []string{
+	{Name: "encrypt_public", Offset: 1766416, Size: 236704, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -119,7 +123,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 2093336, Size: 396784, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 2003120, Size: 396784, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -133,13 +137,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2490120, Size: 167416, Entries: []string{
+	{Name: "extend", Offset: 2399904, Size: 167416, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2657536, Size: 764072, Entries: []string{
+	{Name: "forward", Offset: 2567320, Size: 764072, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -157,7 +161,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3421608, Size: 1139272, Entries: []string{
+	{Name: "hadamard", Offset: 3331392, Size: 1139272, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -188,7 +192,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4560880, Size: 790920, Entries: []string{
+	{Name: "inverse", Offset: 4470664, Size: 790920, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -206,7 +210,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5351800, Size: 510752, Entries: []string{
+	{Name: "keyswitch", Offset: 5261584, Size: 510752, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -220,14 +224,15 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "onekey", Offset: 5862552, Size: 49280, Entries: []string{
+	{Name: "onekey", Offset: 5772336, Size: 49280, Entries: []string{
 		"onekey_4",
 	}},
-	{Name: "packed", Offset: 5911832, Size: 26136, Entries: []string{
+	{Name: "packed", Offset: 5821616, Size: 37184, Entries: []string{
 		"packed_check",
 		"packed_load",
+		"packed_store",
 	}},
-	{Name: "sample", Offset: 5937968, Size: 130800, Entries: []string{
+	{Name: "sample", Offset: 5858800, Size: 130800, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -235,11 +240,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 6068768, Size: 29696, Entries: []string{
+	{Name: "tables", Offset: 5989600, Size: 29696, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6098464, Size: 179472, Entries: []string{
+	{Name: "up", Offset: 6019296, Size: 179472, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -235,6 +236,168 @@ func TestEncryptingRefuses(t *testing.T) {
 		}
 		if out, err := enc.EncryptPublic(op, []int{0}, encryptLabels, nil); err != nil || len(out) != 0 {
 			t.Errorf("no messages: %v, %v", out, err)
+		}
+	})
+}
+
+// embedding is the transform over n slots with random roots: a ring takes them as they are.
+func (g *rig) embedding(n, each int, scale float64) *cutrantt.Embedding {
+	m := &cutrantt.Embedding{Roots: make([]float64, 2*n), Scale: scale, Each: each}
+	for i := range n {
+		m.Roots[2*i+1], m.Roots[2*i] = math.Sincos(2 * math.Pi * g.rng.Float64())
+	}
+	return m
+}
+
+// embed makes coefficients of values as cutrantt.Embedding says.
+func embed(m *cutrantt.Embedding, values []float64) []float64 {
+	n := len(m.Roots) / 2
+	re, im := make([]float64, n), make([]float64, n)
+	for i, v := range values {
+		if part := i % m.Each; part == 0 {
+			re[i/m.Each] = v
+		} else {
+			im[i/m.Each] = v
+		}
+	}
+	for h := n / 2; h >= 1; h /= 2 {
+		for i := range n {
+			if i&h != 0 {
+				continue
+			}
+			j := i + h
+			c, s := m.Roots[2*(h+i%h)], m.Roots[2*(h+i%h)+1]
+			dr, di := re[i]-re[j], im[i]-im[j]
+			re[i], im[i] = re[i]+re[j], im[i]+im[j]
+			re[j] = float64(dr*c) + float64(di*s)
+			im[j] = float64(di*c) - float64(dr*s)
+		}
+	}
+	out := make([]float64, 2*n)
+	for k := range n {
+		at := int(bits.Reverse32(uint32(k)) >> (33 - bits.Len32(uint32(n))))
+		out[k] = math.RoundToEven(float64(re[at]/float64(n)) * m.Scale)
+		out[n+k] = math.RoundToEven(float64(im[at]/float64(n)) * m.Scale)
+	}
+	return out
+}
+
+// TestEncryptingSlots compares the encryption of slots with that of their coefficients.
+func TestEncryptingSlots(t *testing.T) {
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
+		for logN := 10; logN <= 17; logN++ { // the passes differ
+			if testing.Short() && logN > 15 {
+				continue
+			}
+			t.Run(fmt.Sprintf("2^%d", logN), func(t *testing.T) {
+				g := newRig(t, b, logN, moduli(t, logN, 2), cutrantt.MethodAuto)
+				enc, ok := g.ring.(cutrantt.Encoding)
+				if !ok {
+					t.Fatal("this backend does not encode")
+				}
+				g.testSlots(enc)
+			})
+		}
+	})
+}
+
+func (g *rig) testSlots(enc cutrantt.Encoding) {
+	g.Helper()
+	n := g.ring.N() / 2
+	key := g.batch([]int{0, 1}, cutrantt.NTT(16), random, random).got
+	op, err := g.ring.Precompute(key)
+	g.ok(err)
+	s, err := key.Slice(0, 1, 0, 2)
+	g.ok(err)
+	for each := 1; each <= 2; each++ {
+		m := g.embedding(n, each, 0x1p40)
+		var jobs, want []cutrantt.Encryption
+		for i, count := range []int{each * n, 0, 1, each*n - 1, n/2 + 1} {
+			j := cutrantt.Encryption{Embedding: m, Bound: 0x1p60, Message: make([]float64, count),
+				Seed: &[32]byte{byte(i), 3}, Mask: &[32]byte{byte(i), 4}}
+			for k := range j.Message {
+				j.Message[k] = (2*g.rng.Float64() - 1) * []float64{1, 0x1p18, 0x1p-60, 0x1p-1040}[k%4]
+			}
+			jobs = append(jobs, j)
+			j.Message, j.Embedding = embed(m, j.Message), nil
+			want = append(want, j)
+		}
+		compare := func(what string, f func([]cutrantt.Encryption) ([]*cutrantt.Batch, error), lo, hi int) {
+			g.Helper()
+			got, err := f(jobs[lo:hi])
+			if !enc.Encodes() {
+				if !errors.Is(err, cutrantt.ErrNotSupported) {
+					g.Fatalf("%s: %v, want %v", what, err, cutrantt.ErrNotSupported)
+				}
+				return
+			}
+			g.ok(err)
+			expect, err := f(want[lo:hi])
+			g.ok(err)
+			for i := range got {
+				g.equal(fmt.Sprintf("%s, message %d of %d to %d, %d values a slot", what, i, lo, hi, each),
+					download(g, g.ring, got[i]), download(g, g.ring, expect[i]))
+			}
+		}
+		for _, part := range [][2]int{{0, 1}, {0, len(jobs)}, {1, 3}, {4, 5}} { // some have full messages
+			compare("public", func(j []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+				return enc.EncryptPublic(op, []int{1, 0}, encryptLabels, j)
+			}, part[0], part[1])
+			compare("seeded", func(j []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+				return enc.EncryptSeeded(s, []int{0, 1}, encryptLabels, j)
+			}, part[0], part[1])
+		}
+	}
+}
+
+// TestEncryptingSlotsRefuses: embeddings that do not fit are errors.
+func TestEncryptingSlotsRefuses(t *testing.T) {
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
+		g := newRig(t, b, 10, moduli(t, 10, 2), cutrantt.MethodAuto)
+		op, err := g.ring.Precompute(g.batch([]int{0, 1}, cutrantt.NTT(16), random, random).got)
+		g.ok(err)
+		ring := encrypting(t, g.ring)
+		enc, ok := g.ring.(cutrantt.Encoding)
+		encodes := ok && enc.Encodes()
+		jobs := func(change func(jobs []cutrantt.Encryption)) []cutrantt.Encryption {
+			m := g.embedding(512, 1, 1<<20)
+			two := g.messages(2)
+			for i := range two {
+				two[i].Message, two[i].Embedding = make([]float64, 512), m
+			}
+			change(two)
+			return two
+		}
+		type encryptions = []cutrantt.Encryption
+		for what, c := range map[string]struct {
+			want   error
+			change func(j encryptions)
+		}{
+			"another embedding": {cutrantt.ErrShape, func(j encryptions) {
+				j[1].Embedding = g.embedding(512, 1, 1<<20)
+			}},
+			"coefficients beside slots": {cutrantt.ErrShape, func(j encryptions) { j[1].Embedding = nil }},
+			"slots beside coefficients": {cutrantt.ErrShape, func(j encryptions) {
+				j[0].Embedding, j[0].Message = nil, make([]float64, 1024)
+				j[1].Message = j[0].Message
+			}},
+			"too many values": {cutrantt.ErrShape, func(j encryptions) { j[1].Message = make([]float64, 513) }},
+			"too few roots": {cutrantt.ErrRange, func(j encryptions) {
+				j[0].Embedding.Roots = j[0].Embedding.Roots[2:]
+			}},
+			"three a slot":     {cutrantt.ErrRange, func(j encryptions) { j[0].Embedding.Each = 3 }},
+			"no scale":         {cutrantt.ErrRange, func(j encryptions) { j[0].Embedding.Scale = 0.5 }},
+			"an endless scale": {cutrantt.ErrRange, func(j encryptions) { j[0].Embedding.Scale = math.Inf(1) }},
+			"large":            {cutrantt.ErrNotSupported, func(j encryptions) { j[1].Bound = 1 << 62 }},
+		} {
+			want := c.want
+			if !encodes {
+				want = cutrantt.ErrNotSupported
+			}
+			out, err := ring.EncryptPublic(op, []int{0, 1}, encryptLabels, jobs(c.change))
+			if !errors.Is(err, want) || out != nil {
+				t.Errorf("%s: %v, %d results; want %q", what, err, len(out), want)
+			}
 		}
 	})
 }

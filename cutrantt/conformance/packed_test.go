@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -291,4 +292,157 @@ func (p *packedRig) loadOnce(src []byte, want []uint32, items int) error {
 		r.Free(b)
 	}
 	return nil
+}
+
+// TestStorePacked: residues arrive packed as they are, of several batches at once.
+func TestStorePacked(t *testing.T) {
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
+		for _, c := range []struct{ logN, moduli, items int }{{10, 4, 5}, {13, 3, 90}, {17, 2, 1}} {
+			if testing.Short() && c.logN > 13 {
+				continue
+			}
+			t.Run(fmt.Sprintf("2^%d", c.logN), func(t *testing.T) {
+				g := newRig(t, b, c.logN, moduli(t, c.logN, c.moduli), cutrantt.MethodAuto)
+				ring, ok := g.ring.(cutrantt.Packed)
+				if !ok {
+					testenv.Missing(t, "cuda", "a ring that stores packed residues")
+				}
+				for _, limbs := range [][]int{upTo(c.moduli), {1}, {c.moduli - 1, 0}} {
+					p := &packedRig{rig: g, ring: ring, limbs: limbs}
+					p.testStores(c.items)
+				}
+				p := &packedRig{rig: g, ring: ring, limbs: upTo(c.moduli)}
+				p.testZeros()
+			})
+		}
+	})
+}
+
+// testStores stores batches of two polynomials, and views of one of them.
+func (p *packedRig) testStores(items int) {
+	p.Helper()
+	r := p.rig.ring
+	src, want := make([]*cutrantt.Batch, items), make([][]byte, items)
+	for i := range src {
+		var x []uint32
+		for k := range 2 {
+			b, y := p.poly([]pattern{random, largest, ones, alternating, extremes}[(i+k)%5], nil)
+			want[i], x = append(want[i], b...), append(x, y...)
+		}
+		var err error
+		src[i], err = r.NewBatch(2, p.limbs, cutrantt.NTT(16))
+		p.ok(err)
+		p.ok(r.Upload(src[i], x))
+		defer r.Free(src[i])
+	}
+	size := len(want[0]) / 2
+	for first := range 2 { // both polynomials; the second one
+		dst, views := make([][][]byte, items), make([]*cutrantt.Batch, items)
+		for i := range src {
+			for range 2 - first {
+				dst[i] = append(dst[i], make([]byte, size))
+			}
+			var err error
+			views[i], err = src[i].Slice(first, 2, 0, len(p.limbs))
+			p.ok(err)
+		}
+		whole, err := p.ring.StorePacked(dst, views)
+		p.ok(err)
+		for i := range dst {
+			if got := slices.Concat(dst[i]...); !slices.Equal(got, want[i][first*size:]) {
+				p.Fatalf("batch %d of %d from polynomial %d on differs", i, items, first)
+			}
+			if !whole[i] {
+				p.Errorf("batch %d of %d has a limb of zeros", i, items)
+			}
+		}
+	}
+}
+
+// testZeros stores batches with a limb of zeros, and with one residue that is none.
+func (p *packedRig) testZeros() {
+	p.Helper()
+	r, n := p.rig.ring, p.rig.ring.N()
+	for _, c := range []struct {
+		what string
+		poly int
+		some int // the residue that is not 0, or none
+	}{{"zeros", 0, -1}, {"zeros", 1, -1}, {"the first", 1, 0}, {"the last", 1, n - 1}, {"another warp", 0, 775}} {
+		var src []*cutrantt.Batch
+		var dst [][][]byte
+		for i := range 3 {
+			_, x := p.poly(random, nil)
+			_, y := p.poly(random, nil)
+			if i == 1 {
+				last := [][]uint32{x, y}[c.poly][len(x)-n:]
+				clear(last)
+				if c.some >= 0 {
+					last[c.some] = 1
+				}
+			}
+			b, err := r.NewBatch(2, p.limbs, cutrantt.NTT(16))
+			p.ok(err)
+			p.ok(r.Upload(b, append(x, y...)))
+			size := 0
+			for _, l := range p.limbs {
+				size += cutrantt.PackedBytes(n, r.Moduli()[l].Q)
+			}
+			src, dst = append(src, b), append(dst, [][]byte{make([]byte, size), make([]byte, size)})
+		}
+		whole, err := p.ring.StorePacked(dst, src)
+		p.ok(err)
+		for i, w := range whole {
+			if w != (i != 1 || c.some >= 0) {
+				p.Errorf("%s in polynomial %d: batch %d whole: %v", c.what, c.poly, i, w)
+			}
+		}
+	}
+}
+
+// TestStorePackedRefuses: what does not fit is refused.
+func TestStorePackedRefuses(t *testing.T) {
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
+		g := newRig(t, b, 10, moduli(t, 10, 3), cutrantt.MethodAuto)
+		ring, ok := g.ring.(cutrantt.Packed)
+		if !ok {
+			testenv.Missing(t, "cuda", "a ring that stores packed residues")
+		}
+		batch := func(polys int, limbs []int) *cutrantt.Batch {
+			x, err := g.ring.NewBatch(polys, limbs, cutrantt.NTT(16))
+			g.ok(err)
+			return x
+		}
+		two, one, three, freed := batch(2, upTo(2)), batch(1, upTo(2)), batch(2, upTo(3)), batch(2, upTo(2))
+		g.ring.Free(freed)
+		size := 0
+		for _, l := range upTo(2) {
+			size += cutrantt.PackedBytes(1<<10, g.ring.Moduli()[l].Q)
+		}
+		room := func(polys, less int) [][]byte {
+			out := make([][]byte, polys)
+			for i := range out {
+				out[i] = make([]byte, size-less)
+			}
+			return out
+		}
+		type batches = []*cutrantt.Batch
+		for what, c := range map[string]struct {
+			dst  [][][]byte
+			src  batches
+			want error
+		}{
+			"memory for another":      {[][][]byte{room(2, 0), room(2, 0)}, batches{two}, cutrantt.ErrShape},
+			"memory for one of two":   {[][][]byte{room(1, 0)}, batches{two}, cutrantt.ErrShape},
+			"a byte too few":          {[][][]byte{room(2, 1)}, batches{two}, cutrantt.ErrShape},
+			"unlike numbers":          {[][][]byte{room(2, 0), room(1, 0)}, batches{two, one}, cutrantt.ErrShape},
+			"unlike limbs":            {[][][]byte{room(2, 0), room(2, 0)}, batches{two, three}, cutrantt.ErrShape},
+			"no batch":                {[][][]byte{room(2, 0)}, batches{nil}, cutrantt.ErrForeign},
+			"a batch that was freed":  {[][][]byte{room(2, 0)}, batches{freed}, cutrantt.ErrForeign},
+			"nothing, which is right": {nil, nil, nil},
+		} {
+			if whole, err := ring.StorePacked(c.dst, c.src); !errors.Is(err, c.want) || len(whole) > 0 {
+				t.Errorf("%s: %v, %d answers", what, err, len(whole))
+			}
+		}
+	})
 }

@@ -110,6 +110,9 @@ func (r *ring) encryptable(key cutrantt.Shape, limbs []int, jobs []cutrantt.Encr
 		}
 	}
 	for i, j := range jobs {
+		if j.Embedding != nil {
+			return nil, fmt.Errorf("%w: message %d is of slots", cutrantt.ErrNotSupported, i)
+		}
 		if len(j.Message) != r.n {
 			return nil, fmt.Errorf(
 				"%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n,

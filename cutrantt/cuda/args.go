@@ -49,7 +49,7 @@ const argumentWords = 32
 type kernelArgs interface {
 	args | tableArgs | passTableArgs | splitArgs | inverseArgs | upArgs | relayoutArgs |
 		elementArgs | constantArgs | automorphismArgs | digitArgs | basisArgs | extendArgs | sampleArgs | setArgs |
-		productArgs | smallArgs | expandArgs | encryptArgs | innerArgs | divideArgs | collectArgs |
+		productArgs | embedArgs | smallArgs | expandArgs | encryptArgs | innerArgs | divideArgs | collectArgs |
 		packedArgs
 }
 
@@ -159,6 +159,13 @@ type productArgs struct {
 	terms, accumulate uint32
 }
 
+type embedArgs struct {
+	args
+	values, roots, coeffs driver.Pointer
+	share, scale          float64
+	count, each, logStep  uint32
+}
+
 type smallArgs struct {
 	args
 	jobs                     driver.Pointer
@@ -233,7 +240,7 @@ type divideNumbers struct{ galois, lows uint64 }
 
 type collectItem struct{ from tensor }
 
-type packedItem struct{ dst, from tensor }
+type packedItem struct{ residues, packed tensor }
 
 // mostItems is how many items one launch takes: their operands are copied to the
 // device without waiting.

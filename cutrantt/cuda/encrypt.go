@@ -33,7 +33,9 @@ type encryption struct {
 	have      []int  // limbs of key
 	positions []int  // of limbs in have
 	labels    cutrantt.EncryptionLabels
-	inPlace   bool // the messages stay in the staging buffer, which the GPU reads
+	inPlace   bool                // the messages stay in the staging buffer, which the GPU reads
+	embedding *cutrantt.Embedding // nil if messages are coefficients
+	count     int                 // numbers of a message: N, or the most values
 }
 
 // group is how many limbs of k messages are transformed in one launch.
@@ -41,6 +43,21 @@ func (e *encryption) group(n, k int) int {
 	group := max(1, min(len(e.limbs), transformBytes/(4*e.kinds*n*k)))
 	groups := (len(e.limbs) + group - 1) / group
 	return (len(e.limbs) + groups - 1) / groups
+}
+
+// each is the bytes of a job and its message on their way to the device.
+func (e *encryption) each() int { return int(unsafe.Sizeof(job{})) + 8*e.count }
+
+// behind is the words behind the jobs' records on the device for each message of a ring of
+// degree n: its coefficients, and as much again for their embedding.
+func (e *encryption) behind(n int) int {
+	switch {
+	case e.inPlace:
+		return 0
+	case e.embedding != nil:
+		return 4 * n
+	}
+	return 2 * n
 }
 
 // largeBound is where a coefficient plus its noise may leave 64 bits.
@@ -115,7 +132,8 @@ func (r *ring) checkEncryption(e *encryption, jobs []cutrantt.Encryption) error 
 	if m := r.method; m == cutrantt.MethodSchoolbook || m == cutrantt.MethodToomCook4 {
 		return fmt.Errorf("%w: encryption in few kernels with method %v", cutrantt.ErrNotSupported, m)
 	}
-	if _, split := planFor(log2(r.n/e.n2), r.backend.shared); split != 0 {
+	log := log2(r.n / e.n2)
+	if _, split := planFor(log, r.backend.shared); split != 0 || log > mostEncryptLog {
 		return fmt.Errorf("%w: encryption in few kernels with columns of %d", cutrantt.ErrNotSupported, r.n/e.n2)
 	}
 	e.inPlace = r.backend.mapped
@@ -129,8 +147,15 @@ func (r *ring) checkEncryption(e *encryption, jobs []cutrantt.Encryption) error 
 		}
 		e.positions = append(e.positions, at)
 	}
+	e.count = r.n
+	if len(jobs) > 0 && jobs[0].Embedding != nil {
+		e.count = 0
+		if err := r.checkEmbedding(e, jobs); err != nil {
+			return err
+		}
+	}
 	for i, j := range jobs {
-		if len(j.Message) != r.n {
+		if e.embedding == nil && (len(j.Message) != r.n || j.Embedding != nil) {
 			return fmt.Errorf(
 				"%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n,
 			)
@@ -185,8 +210,11 @@ func (r *ring) encryptWindows(e *encryption, jobs []cutrantt.Encryption, out []*
 		return nil
 	}
 	drv, st := r.backend.drv, &r.backend.staging
-	each := int(unsafe.Sizeof(job{})) + 8*r.n
-	windows := (len(jobs) + max(1, windowBytes/each) - 1) / max(1, windowBytes/each)
+	each, window := e.each(), windowBytes
+	if e.embedding != nil { // values take less than the coefficients that the device makes of them
+		each, window = max(each, int(unsafe.Sizeof(job{}))+4*r.n), chunk
+	}
+	windows := (len(jobs) + max(1, window/each) - 1) / max(1, window/each)
 	most := (len(jobs) + windows - 1) / windows
 	var buffers []*buffer
 	defer func() { // the messages leave the host's memory in any case
@@ -197,7 +225,12 @@ func (r *ring) encryptWindows(e *encryption, jobs []cutrantt.Encryption, out []*
 			if err == nil {
 				err = r.done(b)
 			}
-			st.put(b, most*each)
+			used := b.bytes[:most*each]
+			const piece = 128 << 10
+			share((len(used)+piece-1)/piece, len(used), func(i int) {
+				clear(used[i*piece : min((i+1)*piece, len(used))])
+			})
+			st.put(b, 0)
 		}
 	}()
 	for i := 0; len(jobs) > 0; i++ {
@@ -231,9 +264,8 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 	drv, s, k := r.backend.drv, r.pool.stream, len(jobs)
 	group := e.group(r.n, k)
 	size := int(unsafe.Sizeof(job{}))
-	parts := [3]secrets{{words: k * (size/4 + 2*r.n)}, {words: k * 10 * r.n / 4}, {words: e.kinds * k * group * r.n}}
-	if e.inPlace {
-		parts[0].words = k * size / 4 // the records, which all blocks read
+	parts := [3]secrets{
+		{words: k * (size/4 + e.behind(r.n))}, {words: k * 10 * r.n / 4}, {words: e.kinds * k * group * r.n},
 	}
 	defer func() {
 		for _, p := range parts {
@@ -264,8 +296,15 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 			records[i].mask = *j.Mask
 		}
 	}
-	share(k, 8*r.n*k, func(i int) { copy(b.bytes[k*size+8*r.n*i:], bytesOf(jobs[i].Message)) })
-	err = drv.CopyIn(input, b.bytes[:4*parts[0].words], s)
+	share(k, 8*e.count*k, func(i int) {
+		to := b.bytes[k*size+8*e.count*i:][:8*e.count]
+		clear(to[copy(to, bytesOf(jobs[i].Message)):])
+	})
+	sent := k * e.each()
+	if e.inPlace {
+		sent = k * size // the records, which all blocks read
+	}
+	err = drv.CopyIn(input, b.bytes[:sent], s)
 	if err == nil && !e.inPlace {
 		err = drv.Record(b.done, s)
 	}
@@ -289,6 +328,11 @@ func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid sec
 	logN2 := uint32(log2(e.n2))
 	l := e.labels
 	return r.replayed(r.backend.graphs == graphsAuto && k == 1 && r.logN <= mostGraphLog, func() error {
+		if e.embedding != nil {
+			if err := r.embed(e, k, input+pointer(k*int(unsafe.Sizeof(job{})))); err != nil {
+				return err
+			}
+		}
 		err := launch(r, "encrypt_small", e.kinds*r.n/1024, k, 128, 0, smallArgs{
 			args: args{dst: small.at, logN2: logN2}, jobs: input, labelE0: l.E0, labelV: l.V, labelE1: l.E1,
 		})
@@ -344,9 +388,7 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 		a.last = uint32(k)
 		a.small, a.smallSize = small.at, uint64(small.words/4)
 		a.transformSize = uint64(mid.words / 4)
-		if !e.inPlace { // else the host wipes them
-			a.messageSize = uint64(2 * k * r.n / 4)
-		}
+		a.messageSize = uint64(k * e.behind(r.n) / 4) // the host wipes those in place
 	}
 	threads := 128
 	blocks = k * max(r.n/e.n2/(128*neighbours(e.n2)), 1)

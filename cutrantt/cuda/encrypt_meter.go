@@ -67,6 +67,9 @@ func (r *ring) MeterSeeded(
 // metered takes checked jobs to the device, in sets of k.
 func (r *ring) metered(e *encryption, jobs []cutrantt.Encryption, k int) (*metered, error) {
 	defer runtime.KeepAlive(e.of)
+	if e.embedding != nil {
+		return nil, fmt.Errorf("%w: encryptions of slots that repeat", cutrantt.ErrNotSupported)
+	}
 	e.limbs = slices.Clone(e.limbs)
 	m := &metered{r: r, e: e, k: k}
 	err := r.exec(func() (err error) {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -103,6 +104,70 @@ func TestEncryptLeavesNothing(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestEncryptSlotsLeaveNothing: the values of slots, what the passes of their embedding make of
+// them, and their coefficients are zero after an encryption, and after one that failed before any
+// of its kernels.
+func TestEncryptSlotsLeaveNothing(t *testing.T) {
+	b := gpu(t).(*backend)
+	const n2, limbs, k = 16, 3, 3
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := b.newRing(11, benchModuli(t, 11, limbs), cutrantt.Options{})
+	do(err)
+	s, err := r.NewBatch(1, upTo(limbs), cutrantt.NTT(n2))
+	do(err)
+	do(r.SampleUniform(s, &[32]byte{1}, 1))
+	m := &cutrantt.Embedding{Roots: slices.Repeat([]float64{0.6, 0.8}, r.n/2), Scale: 1 << 20, Each: 2}
+	var jobs []cutrantt.Encryption
+	for i := range k {
+		jobs = append(jobs, cutrantt.Encryption{Message: slices.Repeat([]float64{1.5}, r.n-i), Embedding: m,
+			Bound: 1 << 30, Seed: &[32]byte{byte(i), 9}, Mask: &[32]byte{byte(i), 8}})
+	}
+	for _, missing := range []string{"", "embed_3", "embed_2", "encrypt_small", "encrypt_seeded16_7"} {
+		saved := b.kernels[missing]
+		delete(b.kernels, missing)
+		out, err := r.EncryptSeeded(s, upTo(limbs), cutrantt.EncryptionLabels{E0: 2, Mask: 4}, jobs)
+		if saved != nil {
+			b.kernels[missing] = saved
+		}
+		if !r.Encodes() {
+			if !errors.Is(err, cutrantt.ErrNotSupported) {
+				t.Fatalf("slots where the GPU reads the host's memory: %v", err)
+			}
+			return
+		}
+		if (err == nil) != (missing == "") || (err == nil) != (len(out) == k) {
+			t.Fatalf("without %q: %v, %d results", missing, err, len(out))
+		}
+		do(r.Sync())
+		words := int(unsafe.Sizeof(job{}) / 4)
+		for _, buf := range b.staging.free {
+			if slices.ContainsFunc(buf.bytes[:k*(4*words+8*r.n)], func(x byte) bool { return x != 0 }) {
+				t.Errorf("without %q: a staging buffer is not zero", missing)
+			}
+		}
+		got := make([]uint32, k*(words+4*r.n))
+		do(r.exec(func() error {
+			at, err := r.pool.get(len(got)) // the same memory again
+			if err != nil {
+				return err
+			}
+			defer r.pool.put(at, len(got))
+			return errors.Join(b.drv.CopyOut(bytesOf(got), at, r.pool.stream), b.drv.Wait(r.pool.stream))
+		}))
+		if missing == "" && got[words-4] == 0 && got[words-3] == 0 { // the second half of a record is public
+			t.Error("not the memory that was used")
+		}
+		if i := slices.IndexFunc(got[k*words:], func(w uint32) bool { return w != 0 }); i >= 0 {
+			t.Errorf("without %q: word %d behind the records is %#x", missing, i, got[k*words+i])
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestLayout(t *testing.T) {
 		args{}, tableArgs{}, passTableArgs{}, splitArgs{}, inverseArgs{}, upArgs{}, relayoutArgs{}, elementArgs{},
 		constantArgs{}, automorphismArgs{}, digitArgs{}, basisArgs{}, extendArgs{}, sampleArgs{},
 		setArgs{}, productArgs{},
-		smallArgs{}, expandArgs{}, encryptArgs{}, innerArgs{}, divideArgs{}, collectArgs{}, packedArgs{},
+		embedArgs{}, smallArgs{}, expandArgs{}, encryptArgs{}, innerArgs{}, divideArgs{}, collectArgs{}, packedArgs{},
 		job{}, packedLimb{}, tensorItem{}, innerItem{}, divideItem{}, collectItem{}, packedItem{},
 	} {
 		typ := reflect.TypeOf(v)

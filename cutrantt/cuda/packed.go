@@ -368,7 +368,7 @@ func (g *loading) unpack(shape cutrantt.Shape) error {
 		}
 		g.out[i] = cutrantt.MakeBatch(shape, r.n, m)
 		from := tensor{g.s.at + pointer(i*g.polys*g.k.bytes), uint64(g.k.bytes / 4)}
-		items = append(items, packedItem{r.tensor(g.out[i]), from})
+		items = append(items, packedItem{residues: r.tensor(g.out[i]), packed: from})
 	}
 	if len(items) == 0 {
 		return nil

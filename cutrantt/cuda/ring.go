@@ -33,6 +33,7 @@ type ring struct {
 	fews        map[string]few
 	switchings  map[string]*switching // the shapes of key switches
 	packings    map[string]packing    // of packed residues, by limbs
+	embedding   embedding
 	arguments   [argumentWords]uint64 // of the launch under way
 
 	launcher *driver.Launcher

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/hencedge/hencedge/henc"
@@ -31,11 +32,15 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 // name describes the device for people.
 func (d *device) name() string { return d.ctx.Ring().Backend().Device() }
 
-// marshal returns ct as Result.Room has it.
-func (d *device) marshal(ct *henc.Ciphertext) ([]byte, error) {
-	size := d.ctx.Parameters().CiphertextBytes(ct.Level, ct.Seed != nil)
-	room := make([]byte, transport.SealRoom, transport.SealRoom+size+transport.SealTail)
-	return d.ctx.AppendCiphertext(room, ct)
+// marshal returns each of cts as Result.Room has it.
+func (d *device) marshal(cts ...*henc.Ciphertext) ([][]byte, error) {
+	rooms := make([][]byte, len(cts))
+	for i, ct := range cts {
+		size := d.ctx.Parameters().CiphertextBytes(ct.Level, ct.Seed != nil)
+		rooms[i] = make([]byte, transport.SealRoom, transport.SealRoom+size+transport.SealTail)
+	}
+	rooms, errs := d.ctx.AppendCiphertexts(rooms, cts)
+	return rooms, errors.Join(errs...)
 }
 
 // Ciphertext is a received ciphertext on one or more devices. It keeps its bytes if a

@@ -80,12 +80,16 @@ func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program
 		}
 		defer own.done()
 		out = make([]Result, own.results())
-		for k := range out {
-			out[k].Took = own.took / time.Duration(len(out))
-			if out[k].Room, err = d.marshal(own.result(k)); err != nil {
-				return fmt.Errorf("result: %w", err)
-			}
-			out[k].Body = out[k].Room[transport.SealRoom:]
+		cts := make([]*henc.Ciphertext, len(out))
+		for k := range cts {
+			cts[k] = own.result(k)
+		}
+		rooms, err := d.marshal(cts...)
+		if err != nil {
+			return fmt.Errorf("result: %w", err)
+		}
+		for k, room := range rooms {
+			out[k] = Result{Room: room, Body: room[transport.SealRoom:], Took: own.took / time.Duration(len(out))}
 		}
 		return nil
 	})

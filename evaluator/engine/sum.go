@@ -66,10 +66,11 @@ func (e *Engine) Finish(s *Sum, r program.Routine, key transport.KeyRef) (out Re
 		}
 		defer own.done()
 		out.Took = own.took
-		if out.Room, err = d.marshal(own.result(0)); err != nil {
+		rooms, err := d.marshal(own.result(0))
+		if err != nil {
 			return fmt.Errorf("result: %w", err)
 		}
-		out.Body = out.Room[transport.SealRoom:]
+		out.Room, out.Body = rooms[0], rooms[0][transport.SealRoom:]
 		return nil
 	})
 	return out, err

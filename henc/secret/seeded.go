@@ -76,7 +76,7 @@ func (e *SeededEncryptor) slots() encryption.Slots[henc.Seed, henc.Ciphertext] {
 		}
 	}
 	return encryption.Slots[henc.Seed, henc.Ciphertext]{
-		Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(), Encrypt: e.EncryptBatch,
+		Ring: e.ctx.Ring(), Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(), Encrypt: e.encrypt,
 	}
 }
 
@@ -99,15 +99,22 @@ func (e *SeededEncryptor) Encrypt(
 func (e *SeededEncryptor) EncryptBatch(
 	coeffs [][]float64, level int, scale float64, seeds []*henc.Seed,
 ) ([]*henc.Ciphertext, error) {
-	cts, err := e.encrypt(coeffs, level, scale, seeds)
+	return e.encrypt(encryption.Coefficients(coeffs), level, scale, seeds)
+}
+
+// encrypt encrypts several messages.
+func (e *SeededEncryptor) encrypt(
+	messages []encryption.Message, level int, scale float64, seeds []*henc.Seed,
+) ([]*henc.Ciphertext, error) {
+	cts, err := e.encryptAll(messages, level, scale, seeds)
 	if err != nil {
 		return nil, fmt.Errorf("seeded encryption: %w", err)
 	}
 	return cts, nil
 }
 
-func (e *SeededEncryptor) encrypt(
-	coeffs [][]float64, level int, scale float64, seeds []*henc.Seed,
+func (e *SeededEncryptor) encryptAll(
+	messages []encryption.Message, level int, scale float64, seeds []*henc.Seed,
 ) ([]*henc.Ciphertext, error) {
 	if e == nil || e.ctx == nil {
 		return nil, fmt.Errorf("%w: encryptor without a context", henc.ErrParams)
@@ -121,9 +128,9 @@ func (e *SeededEncryptor) encrypt(
 		Ring: e.ctx.Ring(), Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(),
 		NewSeed:   freshSeed,
 		ErrParams: henc.ErrParams, ErrMessage: henc.ErrMessage,
-		Job: func(m []float64, bound float64, seed *[32]byte) (cutrantt.Encryption, error) {
-			public, noise, err := splitSeed((*henc.Seed)(seed))
-			j := cutrantt.Encryption{Message: m, Bound: bound, Seed: (*[32]byte)(noise), Mask: (*[32]byte)(public)}
+		Job: func(j cutrantt.Encryption) (cutrantt.Encryption, error) {
+			public, noise, err := splitSeed((*henc.Seed)(j.Seed))
+			j.Seed, j.Mask = (*[32]byte)(noise), (*[32]byte)(public)
 			return j, err
 		},
 		Together: func(r cutrantt.Encrypting, limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
@@ -132,7 +139,7 @@ func (e *SeededEncryptor) encrypt(
 			)
 		},
 		Single: func(limbs []int, j cutrantt.Encryption) (*cutrantt.Batch, error) { return e.steps(s, limbs, j) },
-	}, coeffs, level, scale, seeds)
+	}, messages, level, scale, seeds)
 	if err != nil {
 		return nil, err
 	}

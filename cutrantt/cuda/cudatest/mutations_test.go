@@ -23,6 +23,8 @@ const (
 	encryptions  = "Encrypting"
 	automorphism = "Automorphism"
 	packings     = "LoadPacked"
+	stores       = "StorePacked"
+	slots        = "EncryptingSlots"
 )
 
 var mutations = []mutation{
@@ -35,10 +37,34 @@ var mutations = []mutation{
 	{"limb of packed residues", "packed.cu", "Packed", "(const u64*)a + limb.at", "(const u64*)a", packings},
 	{"a pair of q^2 taken", "packed.cu", "packed_check", "v.y >= from.q", "v.y > from.q", packings},
 	{"a residue that is not zero overlooked", "packed.cu", "packed_check", "(v.x | v.y) != 0", "v.x != 0", packings},
-	{"what a warp found lost", "packed.cu", "packed_check", "w < 8", "w < 7", packings},
+	{"what a warp found lost", "packed.cu", "tell", "w < 8", "w < 7", packings},
 	{"packed polynomial of an item", "packed.cu", "packed_load", "source.at + poly * source.stride", "source.at",
 		packings},
 	{"destination of a packed polynomial", "packed.cu", "packed_load", "to.at + poly * to.stride", "to.at", packings},
+
+	{"second residue of a pair", "packed.cu", "packed_store", "x.x + (u64)q * x.y", "x.x + (u64)q * x.x", stores},
+	{"bits of the first pair", "packed.cu", "packed_store", "pair(i) >> (limb.bits - have)", "pair(i)", stores},
+	{"last pair of a word", "packed.cu", "packed_store", "have < 64; have", "have < 63; have", stores},
+	{"words of a block", "packed.cu", "packed_store", "(at.i >> 7) * limb.bits", "(at.i >> 8) * limb.bits", stores},
+	{"polynomial to pack", "packed.cu", "packed_store", "source.at + poly * source.stride", "source.at", stores},
+	{"packed polynomials in one place", "packed.cu", "packed_store", "to.at + poly * to.stride", "to.at", stores},
+	{"zeros overlooked", "packed.cu", "packed_store", "some |= (x.x | x.y) != 0", "some = true", stores},
+
+	// Slots.
+	{"imaginary part of the difference", "embed.cu", "embed", "__dsub_rn(__dmul_rn(im, w.x), __dmul_rn(re, w.y))",
+		"__dadd_rn(__dmul_rn(im, w.x), __dmul_rn(re, w.y))", slots},
+	{"product that is not rounded", "embed.cu", "embed", "__dadd_rn(__dmul_rn(re, w.x), __dmul_rn(im, w.y))",
+		"__builtin_fma(re, w.x, im * w.y)", slots},
+	{"results that are not integral", "embed.cu", "embed", "rint(__dmul_rn(__dmul_rn(x[k].x, p.share), p.scale))",
+		"__dmul_rn(__dmul_rn(x[k].x, p.share), p.scale)", slots},
+	{"root of the distance", "embed.cu", "embed", "(((1 << l) + k) << p.logStep) + r", "(((1 << l) + k) << p.logStep)",
+		slots},
+	{"order of the results", "embed.cu", "embed", "__brev(t) >> (32 - (log - R))", "t", slots},
+	{"results of one thread", "embed.cu", "embed", "((__brev(k) >> (32 - R)) << (log - R)) + t",
+		"(k << (log - R)) + t", slots},
+	{"values of another message", "embed.cu", "embed", "(u64)blockIdx.y * p.count, i", "(u64)blockIdx.y * 1, i", slots},
+	{"value beyond the last", "embed.cu", "value", "if (p.each == 1 && i < p.count)", "if (p.each == 1)", slots},
+	{"imaginary part beyond the last", "embed.cu", "value", "if (2 * i + 1 < p.count)", "if (2 * i < p.count)", slots},
 
 	// Arithmetic.
 	{"correction without minimum", "arith.cuh", "corr", "min(x, x - m)", "x - m", elements},

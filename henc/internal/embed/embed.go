@@ -33,6 +33,9 @@ type Embedding struct {
 	cos, sin []float64
 	// reversed[m] is m < n/lanes^2 with its bits reversed, for vector code.
 	reversed []uint32
+
+	pairs sync.Once
+	roots []float64
 }
 
 // New is the transform over n slots, a power of two. Its tables are made by the
@@ -65,6 +68,18 @@ func (e *Embedding) init() {
 			e.reversed[m] = uint32(reverse(m, len(e.reversed)))
 		}
 	}
+}
+
+// Roots returns the twiddles as a cutrantt.Embedding has them, the same table at each call.
+func (e *Embedding) Roots() []float64 {
+	e.once.Do(e.init)
+	e.pairs.Do(func() {
+		e.roots = make([]float64, 2*e.n)
+		for i := range e.n {
+			e.roots[2*i], e.roots[2*i+1] = e.cos[i], e.sin[i]
+		}
+	})
+	return e.roots
 }
 
 // reverse reverses the bits of i < n, n a power of two.

@@ -3,8 +3,10 @@ package encryption
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc/internal/embed"
 )
 
 // Kind is one kind of encryption in one context.
@@ -14,14 +16,31 @@ type Kind struct {
 	Encoder    Encoder
 	NewSeed    func() (*[32]byte, error) // draws a fresh seed
 
-	// Job returns the job of a checked message and its seed.
-	Job func(message []float64, bound float64, seed *[32]byte) (cutrantt.Encryption, error)
+	// Job completes the job of a checked message and its seed.
+	Job func(j cutrantt.Encryption) (cutrantt.Encryption, error)
 	// Together encrypts in few kernels, where the ring can.
 	Together func(r cutrantt.Encrypting, limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error)
 	// Single encrypts one message with the methods of Ring.
 	Single func(limbs []int, j cutrantt.Encryption) (*cutrantt.Batch, error)
 
 	ErrParams, ErrMessage error // those of package henc
+}
+
+// Message is what is encrypted.
+type Message struct {
+	// Numbers are N coefficients, or values of slots.
+	Numbers []float64
+	// Embedding makes coefficients of values, on the ring; nil for coefficients.
+	Embedding *cutrantt.Embedding
+}
+
+// Coefficients are messages of coefficients.
+func Coefficients(all [][]float64) []Message {
+	out := make([]Message, len(all))
+	for i, c := range all {
+		out[i].Numbers = c
+	}
+	return out
 }
 
 // Encrypted is an encrypted message.
@@ -32,8 +51,9 @@ type Encrypted struct {
 }
 
 // Encrypt checks messages, encrypts them all, and wipes their seeds. seeds is nil, or
-// has an entry, which may be nil, for each message. scale 0 is that of the level.
-func Encrypt[S ~[32]byte](k Kind, messages [][]float64, level int, scale float64, seeds []*S) ([]Encrypted, error) {
+// has an entry, which may be nil, for each message. scale 0 is that of the level. Of values it
+// may return cutrantt.ErrNotSupported: the caller then encodes them.
+func Encrypt[S ~[32]byte](k Kind, messages []Message, level int, scale float64, seeds []*S) ([]Encrypted, error) {
 	if seeds != nil && len(seeds) != len(messages) {
 		return nil, fmt.Errorf("%w: %d seeds for %d messages", k.ErrParams, len(seeds), len(messages))
 	}
@@ -46,7 +66,7 @@ func Encrypt[S ~[32]byte](k Kind, messages [][]float64, level int, scale float64
 			wipe(j.Seed)
 		}
 	}()
-	spread(len(messages), func(i int) {
+	Spread(len(messages), func(i int) {
 		bound, err := k.check(messages[i], level, scale)
 		if err != nil {
 			errs[i] = inBatch(err, i, len(messages))
@@ -80,27 +100,47 @@ func Encrypt[S ~[32]byte](k Kind, messages [][]float64, level int, scale float64
 
 // check refuses what cannot be encrypted: an unknown level, a scale that is out of
 // range, other than N coefficients, or one that is not integral or too large for the
-// level. It returns the largest magnitude.
-func (k Kind) check(coeffs []float64, level int, scale float64) (bound float64, err error) {
+// level. It returns the largest magnitude, of values a bound of it.
+func (k Kind) check(m Message, level int, scale float64) (bound float64, err error) {
 	if err := k.Parameters.CheckScale(level, scale); err != nil {
 		return 0, err
 	}
+	if m.Embedding != nil {
+		return k.checkValues(m, level)
+	}
+	coeffs := m.Numbers
 	if n := k.Parameters.N(); len(coeffs) != n {
 		return 0, fmt.Errorf("%w: %d coefficients, the ring degree is %d", k.ErrMessage, len(coeffs), n)
 	}
 	return k.Encoder.CheckCoeffs(coeffs, level)
 }
 
+// checkValues bounds the coefficients of values. A coefficient is a mean of the slots' numbers,
+// each turned by a root of unity, times the scale: at most sqrt(2) times the largest real or
+// imaginary part, errors of rounding and the last one to an integer aside. Values with which that
+// might be too much are for the host, which knows the coefficients.
+func (k Kind) checkValues(m Message, level int) (bound float64, err error) {
+	largest, _ := embed.Magnitude(m.Numbers)
+	bound = math.Ceil(1.5*largest*m.Embedding.Scale + 1)
+	if most := m.Embedding.Each * k.Parameters.N() / 2; len(m.Numbers) > most {
+		return 0, fmt.Errorf("%w: %d values for %d", cutrantt.ErrNotSupported, len(m.Numbers), most)
+	}
+	if _, err := k.Encoder.CheckCoeffs([]float64{bound}, level); err != nil {
+		return 0, fmt.Errorf("%w: %w", cutrantt.ErrNotSupported, err)
+	}
+	return bound, nil
+}
+
 // job returns a job with the seed, or with a fresh one for nil. It wipes the seed unless
 // the job has it.
-func (k Kind) job(m []float64, bound float64, seed *[32]byte) (cutrantt.Encryption, error) {
+func (k Kind) job(m Message, bound float64, seed *[32]byte) (cutrantt.Encryption, error) {
 	if seed == nil {
 		var err error
 		if seed, err = k.NewSeed(); err != nil {
 			return cutrantt.Encryption{}, err
 		}
 	}
-	j, err := k.Job(m, bound, seed)
+	j, err := k.Job(cutrantt.Encryption{Message: m.Numbers, Embedding: m.Embedding, Bound: bound, Seed: seed})
 	if err != nil || j.Seed != seed {
 		wipe(seed)
 	}
@@ -111,7 +151,7 @@ func (k Kind) job(m []float64, bound float64, seed *[32]byte) (cutrantt.Encrypti
 func (k Kind) encrypt(limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 	if f, ok := k.Ring.(cutrantt.Encrypting); ok {
 		out, err := k.Together(f, limbs, jobs)
-		if err == nil || !errors.Is(err, cutrantt.ErrNotSupported) {
+		if err == nil || !errors.Is(err, cutrantt.ErrNotSupported) || jobs[0].Embedding != nil {
 			return out, err
 		}
 	}

@@ -72,6 +72,9 @@ func NewWriterOn(b []byte, kind Kind, params [32]byte, elements int) *Writer {
 	return w
 }
 
+// Continued is a writer of an object that is appended to b and begins with head, as another did.
+func Continued(b, head []byte) *Writer { return &Writer{b: append(b, head...)} }
+
 func (w *Writer) put(v any) {
 	if w.err != nil {
 		return
@@ -158,6 +161,15 @@ func (w *Writer) ResiduesBy(n int, q []uint32, next func(i int) ([]uint32, error
 		w.pack(x, n, q[i:i+k])
 		i += k
 	}
+}
+
+// Room writes a byte string of size bytes, size > 0, that the caller fills, and returns where they
+// begin in what Bytes returns.
+func (w *Writer) Room(size int) (at int) {
+	w.b = appendBlobHead(w.b, uint64(size))
+	at = len(w.b)
+	w.b = slices.Grow(w.b, size)[:at+size]
+	return at
 }
 
 func (w *Writer) fail(err error) {

@@ -1,7 +1,7 @@
 package benchmark
 
 import (
-	"golang.org/x/sync/errgroup"
+	"errors"
 
 	"github.com/hencedge/hencedge/internal/meter"
 
@@ -354,34 +354,26 @@ func (b *bed) encryptWhole(batch int) job {
 				}
 			}
 			scale := b.params.DefaultScale()
-			coeffs, cts, out := make([][]float64, batch), make([]*henc.Ciphertext, batch), make([][]byte, batch)
+			cts, out := make([]*henc.Ciphertext, batch), make([][]byte, batch)
 			run := func(set int) error {
 				return steps(
 					func() error {
-						return p.time("encode", func() error {
-							return b.each(batch, func(i int) (err error) {
-								coeffs[i], err = b.ctx.Encoder().EncodeCoeffsReal(values[set*batch+i], scale)
-								return err
-							})
-						})
-					},
-					func() error {
-						return p.time("encrypt", func() (err error) {
+						return p.time("encrypt", func() (err error) { // a GPU has not ended then
 							for i := range cts {
 								b.free(cts[i])
 							}
-							if cts, err = enc.EncryptBatch(coeffs, b.level, scale, nil); err != nil {
-								return err
-							}
-							return b.ring.Sync()
+							cts, err = enc.EncryptRealBatch(values[set*batch:(set+1)*batch], b.level, scale, nil)
+							return err
 						})
 					},
 					func() error {
 						return p.time("bytes", func() error {
-							return b.each(batch, func(i int) (err error) {
-								out[i], err = b.ctx.AppendCiphertext(out[i][:0], cts[i]) // as an agent does
-								return err
-							})
+							for i := range out {
+								out[i] = out[i][:0] // used again, as an agent does
+							}
+							var errs []error
+							out, errs = b.ctx.AppendCiphertexts(out, cts)
+							return errors.Join(errs...)
 						})
 					},
 				)
@@ -405,15 +397,4 @@ func (b *bed) encryptWhole(batch int) job {
 			return run, check, nil
 		},
 	}
-}
-
-// each runs f for every message of a batch, on as many workers as the options
-// say.
-func (b *bed) each(batch int, f func(i int) error) error {
-	var g errgroup.Group
-	g.SetLimit(max(1, b.o.Workers))
-	for i := range batch {
-		g.Go(func() error { return f(i) })
-	}
-	return g.Wait()
 }

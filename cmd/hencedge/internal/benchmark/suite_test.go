@@ -328,7 +328,7 @@ func TestTable(t *testing.T) {
 		if r.Op == "ntt" && (r.Launches != 1 || r.Params != "ring-2^11-2" || r.Limbs != 2 || r.LogN != 11) {
 			t.Errorf("transform %+v", r)
 		}
-		if r.Op == "henc" && (len(r.Split) != 3 || !(r.Split["encrypt"] > 0)) {
+		if r.Op == "henc" && (len(r.Split) != 2 || !(r.Split["encrypt"] > 0)) {
 			t.Errorf("whole encryption %+v", r)
 		}
 		return nil

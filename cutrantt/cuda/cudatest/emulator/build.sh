@@ -13,7 +13,7 @@ KERNELS=${KERNELS:-$(cd "$here/../../../../kernels" && pwd)}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export CXX here KERNELS OBJECTS tmp
-export flags="-std=c++17 -O2 -g1 -fPIC -ftls-model=global-dynamic -fno-extern-tls-init -DCAPABILITY=$arch -D__CUDA_ARCH__=${arch}0 -I$KERNELS -I$here/../../../../kernels -I$here -Wall -Wno-unknown-pragmas -Wno-attributes -Wno-sign-compare"
+export flags="-std=c++17 -O2 -g1 -fPIC -ffp-contract=off -ftls-model=global-dynamic -fno-extern-tls-init -DCAPABILITY=$arch -D__CUDA_ARCH__=${arch}0 -I$KERNELS -I$here/../../../../kernels -I$here -Wall -Wno-unknown-pragmas -Wno-attributes -Wno-sign-compare"
 export checks="-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fsanitize=shift,bounds,integer-divide-by-zero,float-cast-overflow,signed-integer-overflow,alignment -fno-sanitize=object-size"
 
 # unit compiles one source and registers its kernels with their bounds.

@@ -98,6 +98,11 @@ static __forceinline__ unsigned __byte_perm(unsigned a, unsigned b, unsigned pic
   for (int i = 0; i < 4; i++) r |= (unsigned)(uint8_t)(((uint64_t)b << 32 | a) >> 8 * (pick >> 4 * i & 7)) << 8 * i;
   return r;
 }
+// Rounded one by one: build.sh lets no product and sum be fused.
+static __forceinline__ double __dadd_rn(double x, double y) { return x + y; }
+static __forceinline__ double __dsub_rn(double x, double y) { return x - y; }
+static __forceinline__ double __dmul_rn(double x, double y) { return x * y; }
+static __forceinline__ double rint(double x) { return __builtin_rint(x); }
 static __forceinline__ int __popc(unsigned x) { return __builtin_popcount(x); }
 static __forceinline__ int __clz(unsigned x) { return x ? __builtin_clz(x) : 32; }
 static __forceinline__ unsigned __brev(unsigned x) {
