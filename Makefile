@@ -66,7 +66,7 @@ test-deep: ## the largest parameter sets as well (deep16-d23, std15-d11): minute
 ROUNDS ?= 1000
 
 .PHONY: chaos
-chaos: ## kill, cut, fill and damage the running programs for ROUNDS rounds and count every sample (about 1 s a round, then 15 minutes for TestDayTwo; root for the full disk)
+chaos: ## kill, cut, fill and damage the running programs for ROUNDS rounds and count every sample (about 1 s a round, some minutes for emulated GPUs, which need g++, then 15 minutes for TestDayTwo; root for the full disk)
 	HENCEDGE_CHAOS_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 24h -run 'TestChaos|TestDayTwo' -v ./chaos
 
 .PHONY: outage

@@ -28,8 +28,9 @@ type fault struct {
 
 func down(p func(*rig) *process) func(*rig, *mathrand.Rand) func() {
 	return func(r *rig, rng *mathrand.Rand) func() {
-		p(r).kill()
-		return func() { r.start(p(r)) }
+		victim := p(r)
+		victim.kill()
+		return func() { r.start(victim) }
 	}
 }
 
@@ -72,11 +73,10 @@ var faults = []fault{
 		return func() { agent(); evaluator() }
 	}},
 	{"lose the agent's state", func(r *rig, _ *mathrand.Rand) func() {
-		r.agent.kill()
-		if err := os.Remove(filepath.Join(r.dir, "board/disk/agent.state")); err != nil {
-			return func() { r.start(r.agent) }
-		}
-		return func() { r.start(r.agent) }
+		agent := r.agent
+		agent.kill()
+		_ = os.Remove(filepath.Join(r.spool, "agent.state"))
+		return func() { r.start(agent) }
 	}},
 	{"reload agent", reload(func(r *rig) *process { return r.agent })},
 	{"reload evaluator", reload(func(r *rig) *process { return r.evaluator })},
@@ -147,7 +147,7 @@ func damage(r *rig, rng *mathrand.Rand, hurt func(f *os.File, size int64) error)
 		r.t.Fatal(err)
 	}
 	if number%2 == 0 {
-		name = filepath.Join(r.dir, "board/mirror/spool", filepath.Base(name))
+		name = filepath.Join(r.dir, r.struck.dir, "mirror/spool", filepath.Base(name))
 	}
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -167,7 +167,7 @@ type count struct {
 	faults                       map[string]int
 	samples, results             int
 	lost, doubled, disordered    int
-	wrong                        int
+	wrong, packed                int
 	largest, flying              int64
 	agents, evaluators, restarts int
 	took, drain                  time.Duration
@@ -187,28 +187,43 @@ func TestChaos(t *testing.T) {
 	}
 	legs := shortLegs(t)
 	if long {
-		legs = withRealBroker(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small},
-			{"embedded", 128 << 10, "112KiB", "", medium}, {"mosquitto", 256 << 10, "240KiB", tight, medium},
-			{"mosquitto", 1 << 20, "1000KiB", roomy, large}})
+		legs = withRealBroker(t, []leg{
+			{broker: "mosquitto", limit: 128 << 10, chunk: "8KiB", conf: roomy, size: small},
+			{broker: "embedded", limit: 128 << 10, chunk: "112KiB", size: medium},
+			{broker: "mosquitto", limit: 256 << 10, chunk: "240KiB", conf: tight, size: medium},
+			{broker: "mosquitto", limit: 1 << 20, chunk: "1000KiB", conf: roomy, size: large},
+			{broker: "mosquitto", limit: 128 << 10, chunk: "112KiB", conf: roomy, size: fused, boards: 3},
+			{broker: "embedded", limit: 128 << 10, chunk: "112KiB", size: fused, boards: 3, gpus: true},
+		})
 	}
-	binary := build(t)
 	total := count{faults: map[string]int{}}
 	for i, l := range legs {
 		n := rounds/len(legs) + min(1, max(0, rounds%len(legs)-i))
-		t.Run(fmt.Sprintf("%s-%dKiB", l.broker, l.limit>>10), func(t *testing.T) {
-			c := runLeg(t, binary, l, n, seed+uint64(i))
-			report(t, fmt.Sprintf("%s, limit %d KiB, %s, chunks of %s", l.broker, l.limit>>10, l.size.params, l.chunk),
-				c)
+		t.Run(l.name(), func(t *testing.T) {
+			c := runLeg(t, l, n, seed+uint64(i))
+			report(t, fmt.Sprintf("%s, limit %d KiB, %s, chunks of %s", l.name(), l.limit>>10, l.size.params,
+				l.chunk), c)
 			total.add(c)
 		})
 	}
 	report(t, fmt.Sprintf("in all, seed %d", seed), &total)
 }
 
+func (l leg) name() string {
+	name := fmt.Sprintf("%s-%dKiB", l.broker, l.limit>>10)
+	if l.boards > 0 {
+		name += fmt.Sprintf("-%dboards", l.boards)
+	}
+	if l.gpus {
+		name += "-2gpus"
+	}
+	return name
+}
+
 func shortLegs(t *testing.T) []leg {
 	t.Helper()
-	return withRealBroker(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small},
-		{"embedded", 256 << 10, "16KiB", "", small}})
+	return withRealBroker(t, []leg{{broker: "mosquitto", limit: 128 << 10, chunk: "8KiB", conf: roomy, size: small},
+		{broker: "embedded", limit: 256 << 10, chunk: "16KiB", size: small, boards: 2}})
 }
 
 // withRealBroker takes the embedded broker where there is no mosquitto.
@@ -223,24 +238,28 @@ func withRealBroker(t *testing.T, legs []leg) []leg {
 	return legs
 }
 
-// program is the built program, made once.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "hencedge-chaos")
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "hencedge")
-	out, err := exec.Command("go", "build", "-tags", "nogpu,chaos", "-o", binary,
-		"github.com/hencedge/hencedge/cmd/hencedge").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return binary, err
-})
+// programs are the built programs, made once: without support for GPUs, and with it.
+var programs = map[string]func() (string, error){"nogpu,chaos": builder("nogpu,chaos"), "chaos": builder("chaos")}
 
-func build(t *testing.T) string {
+func builder(tags string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		binary := filepath.Join(built, strings.ReplaceAll(tags, ",", "-"))
+		out, err := exec.Command("go", "build", "-tags", tags, "-o", binary,
+			"github.com/hencedge/hencedge/cmd/hencedge").CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		return binary, err
+	})
+}
+
+func build(t *testing.T, gpus bool) string {
 	t.Helper()
-	binary, err := program()
+	tags := "nogpu,chaos"
+	if gpus {
+		tags = "chaos"
+	}
+	binary, err := programs[tags]()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,6 +274,7 @@ func (c *count) add(o *count) {
 	c.samples, c.results, c.lost, c.doubled, c.disordered, c.wrong = c.samples+o.samples, c.results+o.results,
 		c.lost+o.lost, c.doubled+o.doubled, c.disordered+o.disordered, c.wrong+o.wrong
 	c.agents, c.evaluators, c.restarts = c.agents+o.agents, c.evaluators+o.evaluators, c.restarts+o.restarts
+	c.packed += o.packed
 	c.largest, c.flying = max(c.largest, o.largest), max(c.flying, o.flying)
 	c.took, c.drain = c.took+o.took, c.drain+o.drain
 }
@@ -266,51 +286,33 @@ func report(t *testing.T, name string, c *count) {
 	}
 	sort.Strings(kinds)
 	t.Logf("%s:\n  rounds %d in %v, then drained in %v; starts: agent %d, evaluator %d, broker %d\n  faults: %s\n  "+
-		"samples read %d, results %d, lost %d, doubled %d, out of order %d, wrong value %d; largest message %d "+
-		"bytes, the agent had at most %d unacknowledged",
+		"samples read %d, results %d, of which %d came packed, lost %d, doubled %d, out of order %d, wrong value %d; "+
+		"largest message %d bytes, the agent had at most %d unacknowledged",
 		name, c.rounds, c.took.Round(time.Second), c.drain.Round(time.Second), c.agents, c.evaluators, c.restarts,
 		strings.Join(kinds, ", "),
-		c.samples, c.results, c.lost, c.doubled, c.disordered, c.wrong, c.largest, c.flying)
+		c.samples, c.results, c.packed, c.lost, c.doubled, c.disordered, c.wrong, c.largest, c.flying)
 }
 
-func runLeg(t *testing.T, binary string, l leg, rounds int, seed uint64) *count {
+func runLeg(t *testing.T, l leg, rounds int, seed uint64) *count {
 	rng := mathrand.New(mathrand.NewPCG(seed, 1))
-	r := newRig(t, binary, l, 16*100+rounds*90)
+	r := newRig(t, build(t, l.gpus), l, 16*l.windows()+rounds*l.speed()*15/16)
 	r.start(r.broker, r.holder, r.evaluator)
-	c := &count{faults: map[string]int{}, samples: r.samples}
+	c := &count{faults: map[string]int{}, samples: r.samples * len(r.boards)}
+	for _, b := range r.boards {
+		r.start(b.process)
+	}
+	r.begun()
 	began := time.Now()
-	time.Sleep(300 * time.Millisecond)
-	r.start(r.agent)
 	for ; c.rounds < rounds && !t.Failed(); c.rounds++ {
-		var ends []func()
-		for n := 1 + rng.IntN(2); n > 0; n-- {
-			f := faults[rng.IntN(len(faults))]
-			if end := f.do(r, rng); end != nil {
-				c.faults[f.name]++
-				ends = append(ends, end)
-			}
-			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
-		}
-		time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
-		for _, end := range ends {
-			end()
-		}
-		time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
-		for _, p := range []*process{r.evaluator, r.holder, r.broker} {
-			if ok, err := p.alive(); !ok {
-				t.Errorf("round %d: %s ended by itself: %v", c.rounds, p.name, err)
-			}
-		}
-		if ok, err := r.agent.alive(); !ok {
-			if err != nil {
-				t.Errorf("round %d: the agent ended by itself: %v", c.rounds, err)
-			} else {
-				r.start(r.agent) // it was through; it looks once more
-			}
-		}
+		r.round(c, rng)
 	}
 	c.took = time.Since(began)
-	for _, p := range []*proxy{r.toAgent, r.toEvaluator, r.toHolder} {
+	links := []*proxy{r.toEvaluator, r.toHolder}
+	for _, b := range r.boards {
+		links = append(links, b.link)
+		c.flying = max(c.flying, b.link.most.Load())
+	}
+	for _, p := range links {
 		p.calm()
 		c.largest = max(c.largest, p.largest.Load())
 		if n := p.oversized.Load(); n > 0 {
@@ -320,16 +322,25 @@ func runLeg(t *testing.T, binary string, l leg, rounds int, seed uint64) *count 
 			t.Errorf("%d connections had more than %d messages unacknowledged", n, p.window)
 		}
 	}
-	c.flying = r.toAgent.most.Load()
 	began = time.Now()
-	r.agent.kill()
-	r.hurry()
-	r.start(r.agent)
-	if err := r.agent.wait(time.Duration(rounds)*time.Second + 2*time.Minute); err != nil {
-		t.Errorf("the agent did not drain: %v", err)
+	if l.gpus { // the rest on GPUs, whatever failed before
+		r.evaluator.kill()
+		r.start(r.evaluator)
+	}
+	for _, b := range r.boards {
+		r.strike(b)
+		b.kill()
+		r.hurry()
+		r.start(b.process)
+	}
+	for _, b := range r.boards {
+		if err := b.wait(time.Duration(rounds)*time.Second + 10*time.Minute); err != nil {
+			t.Errorf("%s did not drain: %v", b.name, err)
+		}
+		c.agents += b.starts
 	}
 	last, quiet := -1, time.Now()
-	for time.Since(quiet) < time.Minute {
+	for time.Since(quiet) < 3*time.Minute { // a batch on emulated GPUs takes a while
 		n := len(r.results())
 		if n != last {
 			last, quiet = n, time.Now()
@@ -341,8 +352,14 @@ func runLeg(t *testing.T, binary string, l leg, rounds int, seed uint64) *count 
 	}
 	time.Sleep(500 * time.Millisecond) // for what comes twice
 	c.drain = time.Since(began)
-	c.agents, c.evaluators, c.restarts = r.agent.starts, r.evaluator.starts, r.broker.starts
+	c.evaluators, c.restarts = r.evaluator.starts, r.broker.starts
 	r.judge(c)
+	if l.packs() && c.packed == 0 {
+		t.Error("no results came packed")
+	}
+	if l.gpus {
+		r.gpus.judge(r)
+	}
 	if t.Failed() {
 		t.Logf("%s", r.logs())
 		if keep := os.Getenv("HENCEDGE_CHAOS_KEEP"); keep != "" {
@@ -352,13 +369,65 @@ func runLeg(t *testing.T, binary string, l leg, rounds int, seed uint64) *count 
 	return c
 }
 
+// begun waits until every process that keeps a state has made it: the first start needs room
+// on the disk, later ones do not.
+func (r *rig) begun() {
+	r.t.Helper()
+	names := []string{"cloud/store/evaluator.state.spare"}
+	for _, b := range r.boards {
+		names = append(names, b.dir+"/disk/agent.state.spare")
+	}
+	for _, name := range names {
+		testrig.Eventually(r.t, name, func() bool {
+			_, err := os.Stat(filepath.Join(r.dir, name))
+			return err == nil
+		})
+	}
+}
+
+// round lets one or two faults strike, ends them, and starts agents that were through.
+func (r *rig) round(c *count, rng *mathrand.Rand) {
+	var ends []func()
+	for n := 1 + rng.IntN(2); n > 0; n-- {
+		f := faults[rng.IntN(len(faults))]
+		if r.gpus != nil && rng.IntN(3) == 0 {
+			f = gpuFaults[rng.IntN(len(gpuFaults))]
+		}
+		r.strike(r.boards[rng.IntN(len(r.boards))])
+		if end := f.do(r, rng); end != nil {
+			c.faults[f.name]++
+			ends = append(ends, end)
+		}
+		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
+	}
+	time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
+	for _, end := range ends {
+		end()
+	}
+	time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
+	for _, p := range []*process{r.evaluator, r.holder, r.broker} {
+		if ok, err := p.alive(); !ok {
+			r.t.Errorf("round %d: %s ended by itself: %v", c.rounds, p.name, err)
+		}
+	}
+	for _, b := range r.boards {
+		if ok, err := b.alive(); !ok {
+			if err != nil {
+				r.t.Errorf("round %d: %s ended by itself: %v", c.rounds, b.name, err)
+			} else {
+				r.start(b.process) // it was through; it looks once more
+			}
+		}
+	}
+}
+
 // complete reports whether as many samples arrived as there are.
 func (r *rig) complete() bool {
 	n := 0
 	for _, x := range r.results() {
 		n += x.Samples
 	}
-	return n >= 2*r.samples
+	return n >= len(r.programs)*len(r.boards)*r.samples
 }
 
 // judge is weigh, and fails the test for all that is not as promised.
@@ -369,48 +438,118 @@ func (r *rig) judge(c *count) {
 	}
 }
 
-// weigh counts, for each of the two programs, how often every sample is in a result, and
+// sample returns both channels of sample n of a board, by its place among the boards.
+func sample(board, n int) (lo, hi int) { return (n + 31*board) % modulus, n / modulus % modulus }
+
+// counted is a program whose results are counted.
+type counted struct {
+	name, expr string
+	want       func(lo, hi []float64) []float64 // of the samples of a window
+}
+
+var (
+	// single are the programs of boards by themselves; those of a class have them too.
+	single = []counted{
+		{"lo", "2*x + 1", func(lo, _ []float64) []float64 { return affine(lo) }},
+		{"hi", "2*x + 1", func(_, hi []float64) []float64 { return affine(hi) }},
+	}
+	mean = counted{"mean", "mean(x)", func(lo, _ []float64) []float64 { return []float64{average(lo)} }}
+	gap  = counted{"gap", "mean(x - y)", func(lo, hi []float64) []float64 {
+		return []float64{average(lo) - average(hi)}
+	}}
+	cov = counted{"cov", "cov(x, y)", func(lo, hi []float64) []float64 {
+		products := make([]float64, len(lo))
+		for i := range lo {
+			products[i] = lo[i] * hi[i]
+		}
+		return []float64{average(products) - average(lo)*average(hi)}
+	}}
+)
+
+func affine(values []float64) (out []float64) {
+	for _, v := range values {
+		out = append(out, 2*v+1)
+	}
+	return out
+}
+
+func average(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// line is one program's results of one device.
+type line struct {
+	counted
+	board int
+	seen  []int // results that each sample is in
+	last  int
+}
+
+// weigh counts, for each program and device, how often every sample is in a result, and
 // whether results came in order. It returns what is not as promised.
 func (r *rig) weigh(c *count) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	seen := map[string][]int{"lo": make([]int, r.samples), "hi": make([]int, r.samples)}
-	last := map[string]int{"lo": -1, "hi": -1}
+	lines := map[string]*line{}
+	for i, b := range r.boards {
+		for _, p := range r.programs {
+			name := p.name
+			if len(r.programs) > len(single) {
+				name += " of " + b.dir
+			}
+			lines[name] = &line{p, i, make([]int, r.samples), -1}
+		}
+	}
 	for _, x := range r.results() {
 		c.results++
-		first := int(x.Start.Sub(origin) / time.Second)
-		if first < 0 || x.Samples < 1 || first+x.Samples > r.samples || seen[x.Program] == nil ||
-			len(x.Values) < x.Samples {
+		if x.Packed > 1 {
+			c.packed++
+		}
+		name := x.Program
+		if x.Device != "" {
+			name += " of " + x.Device
+		}
+		first, l := int(x.Start.Sub(origin)/time.Second), lines[name]
+		if first < 0 || x.Samples < 1 || first+x.Samples > r.samples || l == nil {
 			fault("a result that nobody asked for: %+v", x)
 			continue
 		}
-		if first <= last[x.Program] {
+		if first <= l.last {
 			c.disordered++
-			fault("%s: window of sample %d after %d", x.Program, first, last[x.Program])
+			fault("%s: window of sample %d after %d", name, first, l.last)
 		}
-		last[x.Program] = first
-		for i := range x.Samples {
-			n := first + i
-			seen[x.Program][n]++
-			want := float64(n % modulus)
-			if x.Program == "hi" {
-				want = float64(n / modulus % modulus)
-			}
-			if got := (x.Values[i] - 1) / 2; math.Abs(got-want) > 0.4 {
+		l.last = first
+		var lo, hi []float64
+		for n := first; n < first+x.Samples; n++ {
+			l.seen[n]++
+			a, b := sample(l.board, n)
+			lo, hi = append(lo, float64(a)), append(hi, float64(b))
+		}
+		want := l.want(lo, hi)
+		if len(x.Values) < len(want) {
+			fault("%s: %d values of sample %d and on, want %d", name, len(x.Values), first, len(want))
+			continue
+		}
+		for i, v := range want {
+			if got := x.Values[i]; !(math.Abs(got-v) <= x.Bound) {
 				c.wrong++
-				fault("%s: sample %d decrypts to %.3f, want %v", x.Program, n, got, want)
+				fault("%s: value %d from sample %d on decrypts to %.3f, want %v within %.3g", name, i, first, got, v,
+					x.Bound)
 			}
 		}
 	}
-	for program, list := range seen {
-		for n, times := range list {
+	for name, l := range lines {
+		for n, times := range l.seen {
 			switch {
 			case times == 0:
 				if c.lost++; c.lost < 10 {
-					fault("%s: sample %d is in no result", program, n)
+					fault("%s: sample %d is in no result", name, n)
 				}
 			case times > 1:
 				if c.doubled++; c.doubled < 10 {
-					fault("%s: sample %d is in %d results", program, n, times)
+					fault("%s: sample %d is in %d results", name, n, times)
 				}
 			}
 		}

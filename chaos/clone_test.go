@@ -57,7 +57,7 @@ func (r *rig) says(p *process, text string) {
 // device's name, and at both boards, whether or not they share their client id, and when
 // both start in the same second too.
 func TestClonedBoard(t *testing.T) {
-	binary := build(t)
+	binary := build(t, false)
 	for name, tt := range map[string]struct {
 		id       string
 		together bool

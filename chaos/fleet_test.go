@@ -33,14 +33,6 @@ type fleet struct {
 	status map[string]string // by process: its address
 }
 
-// board is one device of a fleet.
-type board struct {
-	*process
-	dir    string
-	link   *proxy
-	absent []span // when it was down or reloaded: a live stream has holes there
-}
-
 type span struct{ from, to time.Time }
 
 // down notes that the board takes no live samples from now on until up is called.

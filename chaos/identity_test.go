@@ -32,7 +32,7 @@ func (r *rig) stop() {
 // A board whose state is an old copy, and whose clock is wrong besides, uses numbers
 // again. It notices, leaves them, and nothing is lost or doubled.
 func TestOldState(t *testing.T) {
-	binary := build(t)
+	binary := build(t, false)
 	l := shortLegs(t)[0]
 	r := newRig(t, binary, l, 16*60)
 	state, clock := filepath.Join(r.dir, "board/disk/agent.state"), filepath.Join(r.dir, "clock")

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,9 +96,10 @@ func (p *process) end(sig syscall.Signal, wait time.Duration) (err error) {
 	return err
 }
 
-// ready is how long after its start a process is sure to handle signals; a service
-// manager knows it from READY=1.
-const ready = 2 * time.Second
+// ready is how long after its start a process is sure to handle signals, also on a slow
+// machine. A service manager knows it from READY=1; but where there is one, an agent that
+// has finished waits for a reload.
+const ready = 4 * time.Second
 
 // signal sends a signal to a process that has run for a while.
 func (p *process) signal(sig syscall.Signal) bool {
@@ -145,20 +147,43 @@ type leg struct {
 	chunk  string // broker.chunk_size
 	conf   string // of mosquitto, how much it keeps for those who are away
 	size   size
+	boards int  // of a class, each enrolled in a file of its own; 0: one board, listed
+	gpus   bool // the evaluator computes on two emulated GPUs
+}
+
+// speed returns how many samples a board reads in a second while faults strike, and windows
+// how many windows are left for the end. Emulated GPUs are slow.
+func (l leg) speed() int {
+	if l.gpus {
+		return 4
+	}
+	return 96
+}
+
+func (l leg) windows() int {
+	switch {
+	case l.gpus:
+		return 12
+	case l.boards > 0:
+		return 16
+	}
+	return 100
 }
 
 // size is how large the windows of a leg are.
 type size struct {
 	params  string
-	samples int // of a window
-	disk    int // MiB of the file systems of spool and store
+	samples int     // of a window
+	disk    int     // MiB of the file systems of spool and store
+	pair    counted // what a class computes of both channels
 }
 
-// Windows of 57 KB, 321 KB and 1.3 MB.
+// Windows of 57 KB, 321 KB, 1.3 MB and 307 KB.
 var (
-	small  = size{"edge12-d1", 16, 3}
-	medium = size{"edge13-d2p", 32, 8}
-	large  = size{"std14-d5", 64, 24}
+	small  = size{"edge12-d1", 16, 3, gap}
+	medium = size{"edge13-d2p", 32, 8, cov}
+	large  = size{"std14-d5", 64, 24, cov}
+	fused  = size{"edge13-d3", 16, 16, cov}
 )
 
 // receiveMaximum is how many messages may be unacknowledged at the strictest brokers.
@@ -183,6 +208,24 @@ type rig struct {
 	toAgent, toEvaluator, toHolder   *proxy
 	spool, store                     string // small file systems where they can be mounted
 	mounted                          bool
+
+	boards   []*board // agent, toAgent and spool are those of the one that is struck
+	struck   *board
+	programs []counted
+	gpus     *gpus // nil: the processor
+}
+
+// board is one device.
+type board struct {
+	*process
+	dir    string
+	link   *proxy
+	absent []span // when it was down or reloaded: a live stream has holes there
+}
+
+// strike makes a board the one that faults are about.
+func (r *rig) strike(b *board) {
+	r.struck, r.agent, r.toAgent, r.spool = b, b.process, b.link, filepath.Join(r.dir, b.dir, "disk")
 }
 
 const (
@@ -216,64 +259,43 @@ func (r *rig) write(name, text string) {
 // newRig makes keys, configurations, proxies and processes; nothing runs yet.
 func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), binary: binary, samples: samples, speed: "96x"}
-	for _, d := range []string{"holder", "board", "cloud", "cloud/store", "board/mirror", "board/disk"} {
-		if err := os.Mkdir(filepath.Join(r.dir, d), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	r := &rig{t: t, dir: t.TempDir(), binary: binary, samples: samples, speed: fmt.Sprint(l.speed(), "x"),
+		mounted: os.Geteuid() == 0, programs: single}
+	if l.boards > 0 {
+		r.programs = append(slices.Clip(single), mean, l.size.pair)
 	}
-	r.spool, r.store = filepath.Join(r.dir, "board/disk"), filepath.Join(r.dir, "cloud/store")
-	r.mounted = os.Geteuid() == 0
-	for _, dir := range []string{r.spool, r.store} {
-		if r.mounted = r.mounted && unix.Mount("tmpfs", dir, "tmpfs", 0,
-			fmt.Sprintf("size=%dm", l.size.disk)) == nil; r.mounted {
-			t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	r.mkdir("holder", "cloud", "cloud/enrolled")
+	r.store = r.disk("cloud/store", l.size.disk)
+	address := testrig.FreeAddress(t)
+	for i := range max(l.boards, 1) {
+		b := &board{dir: "board", link: newProxy(t, address, l.limit)}
+		if i > 0 {
+			b.dir = fmt.Sprint("board", i+1)
 		}
+		b.link.window = receiveMaximum
+		r.mkdir(b.dir, b.dir+"/mirror")
+		r.disk(b.dir+"/disk", l.size.disk)
+		r.boards = append(r.boards, b)
 	}
 	if !r.mounted {
 		testenv.Without(t, "root", "a small file system cannot be mounted")
 	}
-	address := testrig.FreeAddress(t)
-	r.toAgent, r.toEvaluator, r.toHolder = newProxy(t, address, l.limit), newProxy(t, address, l.limit),
-		newProxy(t, address, l.limit)
-	r.toAgent.window = receiveMaximum
-	r.broker = &process{name: "broker", log: filepath.Join(r.dir, "broker.log")}
-	if l.broker == "mosquitto" {
-		_, port, _ := net.SplitHostPort(address)
-		// Nothing is persisted: a broker that is killed forgets every session and
-		// every message that it acknowledged.
-		r.write("mosquitto.conf", "listener "+port+" 127.0.0.1\nallow_anonymous true\npersistence false\nlog_type "+
-			"error\nuser root\n"+l.conf)
-		r.broker.args = []string{testenv.Program(t, "mosquitto", "mosquitto"), "-c",
-			filepath.Join(r.dir, "mosquitto.conf")}
-	} else {
-		r.broker.args = []string{os.Args[0]}
-		r.broker.env = []string{"HENCEDGE_CHAOS_BROKER=" + address}
+	r.toEvaluator, r.toHolder = newProxy(t, address, l.limit), newProxy(t, address, l.limit)
+	r.newBroker(l, address)
+	if l.gpus {
+		r.gpus = newGPUs(t)
 	}
-	board, cloud := r.run("keys", "identity", "board/signing.key"), r.run("keys", "identity", "cloud/signing.key")
-	channels := `
-    params: ` + l.size.params + `
-    channels:
-`
+	cloud := r.run("keys", "identity", "cloud/signing.key")
 	evaluatorConfig := fmt.Sprintf(`name: cloud
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 key_sets: [keys]
 signing_key: signing.key
 state: store/evaluator.state
-devices: [{name: board, public_key: "%s"}]
-streams:
-  - device: board
-    name: counter
-    window: {samples: %d}%s      - {name: lo, unit: "1", range: [0, 100]}
-      - {name: hi, unit: "1", range: [0, 100]}
-programs:
-  - {name: lo, expr: 2*x + 1, inputs: {x: board/counter/lo}}
-  - {name: hi, expr: 2*x + 1, inputs: {x: board/counter/hi}}
-store: {dir: store, results: keyholder, receipt_timeout: 1s, retry_min: 100ms, retry_max: 1s}
+%sstore: {dir: store, results: keyholder, receipt_timeout: 1s, retry_min: 100ms, retry_max: 1s}
 stop_timeout: 5s
 workers: 2
 log: {level: warn}
-`, r.toEvaluator.Addr(), l.chunk, board, l.size.samples, channels)
+`, r.toEvaluator.Addr(), l.chunk, r.devices(l))
 	r.write("cloud/evaluator.yaml", evaluatorConfig)
 	r.write("holder/keyholder.yaml", fmt.Sprintf(`name: home
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
@@ -282,50 +304,147 @@ evaluators: [{name: cloud, public_key: "%s"}]
 receipts: true
 state: holder.state
 `, r.toHolder.Addr(), l.chunk, cloud))
-	var csv strings.Builder
-	csv.WriteString("t,lo,hi\n")
-	for i := range samples {
-		fmt.Fprintf(&csv, "%d,%d,%d\n", origin.Unix()+int64(i), i%modulus, i/modulus%modulus)
-	}
-	r.write("board/counter.csv", csv.String())
 	r.run("keys", "new", "--dir", "holder/keys", "--for", "cloud/evaluator.yaml")
 	r.run("results", "approve", "--dir", "holder/keys", "--evaluator", "cloud/evaluator.yaml", "--yes")
-	r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", "board/keys")
 	holder := regexp.MustCompile(`(?m)^fingerprint +(\S+)$`).FindStringSubmatch(r.run("keys", "show", "--dir",
 		"holder/keys"))
 	if holder == nil {
 		t.Fatal("keys show prints no fingerprint")
 	}
-	r.configureAgent(l, cloud, channels, holder[1])
 	r.write("cloud/evaluator.yaml", evaluatorConfig+"keys: {holder: "+holder[1]+"}\n")
 	r.run("keys", "export", "--dir", "holder/keys", "--role", "evaluator", "--out", "cloud/keys")
 	program := func(name string, args ...string) *process {
-		return &process{name: name, args: append([]string{binary}, args...), log: filepath.Join(r.dir, name+".log"),
+		p := &process{name: name, args: append([]string{binary}, args...), log: filepath.Join(r.dir, name+".log"),
 			env: []string{"HENCEDGE_CHAOS_CLOCK=" + filepath.Join(r.dir, "clock"), "GOMAXPROCS=2"}}
+		t.Cleanup(p.kill)
+		return p
 	}
-	r.agent = program("agent", "agent", "run", "-c", filepath.Join(r.dir, "board/agent.yaml"))
+	for i, b := range r.boards {
+		r.configureAgent(l, b, i, cloud, holder[1])
+		name := b.dir
+		if i == 0 {
+			name = "agent"
+		}
+		b.process = program(name, "agent", "run", "-c", filepath.Join(r.dir, b.dir, "agent.yaml"))
+	}
+	r.strike(r.boards[0])
 	r.evaluator = program("evaluator", "evaluator", "run", "--backend", "cpu", "-c",
 		filepath.Join(r.dir, "cloud/evaluator.yaml"))
+	if l.gpus {
+		r.gpus.use(r.evaluator)
+	}
 	r.holder = program("holder", "results", "watch", "-c", filepath.Join(r.dir, "holder/keyholder.yaml"), "--json")
-	t.Cleanup(func() {
-		for _, p := range []*process{r.agent, r.evaluator, r.holder, r.broker} {
-			p.kill()
-		}
-	})
 	return r
 }
 
-func (r *rig) configureAgent(l leg, cloud, channels, holder string) {
-	r.write("board/agent.yaml", fmt.Sprintf(`device: board
+func (r *rig) mkdir(names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		if err := os.Mkdir(filepath.Join(r.dir, name), 0o700); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// disk makes a directory, a file system of its own of some MiB where that can be mounted.
+func (r *rig) disk(name string, size int) string {
+	r.t.Helper()
+	r.mkdir(name)
+	dir := filepath.Join(r.dir, name)
+	if r.mounted = r.mounted && unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", size)) == nil; r.mounted {
+		r.t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	}
+	return dir
+}
+
+func (r *rig) newBroker(l leg, address string) {
+	r.t.Helper()
+	r.broker = &process{name: "broker", log: filepath.Join(r.dir, "broker.log")}
+	r.t.Cleanup(r.broker.kill)
+	if l.broker == "mosquitto" {
+		_, port, _ := net.SplitHostPort(address)
+		// Nothing is persisted: a broker that is killed forgets every session and
+		// every message that it acknowledged.
+		r.write("mosquitto.conf", "listener "+port+" 127.0.0.1\nallow_anonymous true\npersistence false\nlog_type "+
+			"error\nuser root\n"+l.conf)
+		r.broker.args = []string{testenv.Program(r.t, "mosquitto", "mosquitto"), "-c",
+			filepath.Join(r.dir, "mosquitto.conf")}
+	} else {
+		r.broker.args = []string{os.Args[0]}
+		r.broker.env = []string{"HENCEDGE_CHAOS_BROKER=" + address}
+	}
+}
+
+// window returns what agent and evaluator say of the stream, up to its channels.
+func (l leg) window() string {
+	return fmt.Sprintf("name: counter\n    window: {samples: %d}\n    params: %s\n    channels:\n",
+		l.size.samples, l.size.params)
+}
+
+// devices makes the boards' identities and returns what the evaluator's configuration says
+// of them and of programs.
+func (r *rig) devices(l leg) string {
+	r.t.Helper()
+	const channels = `      - {name: lo, unit: "1", range: [0, 100]}
+      - {name: hi, unit: "1", range: [0, 100]}
+`
+	if l.boards == 0 {
+		key := r.run("keys", "identity", "board/signing.key")
+		return "devices: [{name: board, public_key: \"" + key + "\"}]\nstreams:\n  - device: board\n    " +
+			l.window() + channels + `programs:
+  - {name: lo, expr: 2*x + 1, inputs: {x: board/counter/lo}}
+  - {name: hi, expr: 2*x + 1, inputs: {x: board/counter/hi}}
+`
+	}
+	for _, b := range r.boards {
+		r.write("cloud/enrolled/"+b.dir+".yaml", fmt.Sprintf("- name: %s\n  class: boards\n  public_key: %q\n", b.dir,
+			r.run("keys", "identity", b.dir+"/signing.key")))
+	}
+	// In a class, a stream is indented once more.
+	stream := strings.ReplaceAll("    - "+l.window()+channels, "\n    ", "\n      ")
+	return "enrolled: enrolled\nclasses:\n  - name: boards\n    streams:\n" + stream + `programs:
+  - {name: lo, for: boards, expr: 2*x + 1, inputs: {x: counter/lo}}
+  - {name: hi, for: boards, expr: 2*x + 1, inputs: {x: counter/hi}}
+  - {name: mean, for: boards, expr: mean(x), inputs: {x: counter/lo}}
+  - name: ` + r.programs[3].name + `
+    for: boards
+    expr: ` + r.programs[3].expr + `
+    inputs: {x: counter/lo, "y": counter/hi}
+batch: 5
+latency: 50ms
+` + l.results() + r.gpus.serve()
+}
+
+// packs reports whether single values share ciphertexts: edge12-d1 has no level for that.
+func (l leg) packs() bool { return l.boards > 0 && l.size.params != small.params }
+
+func (l leg) results() string {
+	if l.packs() {
+		return "results: {pack: 6, within: 200ms}\n"
+	}
+	return ""
+}
+
+// configureAgent gives a board what it replays, the public key and a configuration.
+func (r *rig) configureAgent(l leg, b *board, number int, cloud, holder string) {
+	r.t.Helper()
+	var csv strings.Builder
+	csv.WriteString("t,lo,hi\n")
+	for i := range r.samples {
+		lo, hi := sample(number, i)
+		fmt.Fprintf(&csv, "%d,%d,%d\n", origin.Unix()+int64(i), lo, hi)
+	}
+	r.write(b.dir+"/counter.csv", csv.String())
+	r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", b.dir+"/keys")
+	stream := strings.Replace(l.window(), "}\n",
+		"}\n    replay: {file: counter.csv, time: t, time_format: unix, speed: "+r.speed+"}\n", 1)
+	r.write(b.dir+"/agent.yaml", fmt.Sprintf(`device: %s
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 keys: {public_key: keys/public.key, holder: %s}
 signing_key: signing.key
 state: disk/agent.state
 streams:
-  - name: counter
-    window: {samples: %d}
-    replay: {file: counter.csv, time: t, time_format: unix, speed: %s}%s`+
-		`      - {name: lo, unit: "1", range: [0, 100], source: {type: replay, column: lo}}
+  - %s      - {name: lo, unit: "1", range: [0, 100], source: {type: replay, column: lo}}
       - {name: hi, unit: "1", range: [0, 100], source: {type: replay, column: hi}}
 spool: {dir: disk/spool, mirror: mirror/spool, bytes: 64MiB}
 queue: {full: block}
@@ -337,12 +456,12 @@ delivery:
   retry_max: 1s
 stop_timeout: 120s
 log: {level: warn}
-`, r.toAgent.Addr(), l.chunk, holder, l.size.samples, r.speed, channels, cloud))
+`, b.dir, b.link.Addr(), l.chunk, holder, stream, cloud))
 }
 
 // hurry makes the agent read the rest as fast as it can.
 func (r *rig) hurry() {
-	name := filepath.Join(r.dir, "board/agent.yaml")
+	name := filepath.Join(r.dir, r.struck.dir, "agent.yaml")
 	b, err := os.ReadFile(name)
 	if err == nil {
 		err = os.WriteFile(name, bytes.Replace(b, []byte("speed: "+r.speed), []byte("speed: fast"), 1), 0o600)
@@ -364,7 +483,11 @@ func (r *rig) start(list ...*process) {
 // logs returns the last lines of every log.
 func (r *rig) logs() string {
 	var b strings.Builder
-	for _, p := range []*process{r.agent, r.evaluator, r.holder, r.broker} {
+	list := []*process{r.evaluator, r.holder, r.broker}
+	for _, p := range r.boards {
+		list = append(list, p.process)
+	}
+	for _, p := range list {
 		text, _ := os.ReadFile(p.log)
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 		fmt.Fprintf(&b, "--- %s (%d starts)\n%s\n", p.name, p.starts, strings.Join(lines[max(0, len(lines)-12):], "\n"))
@@ -375,9 +498,12 @@ func (r *rig) logs() string {
 // result is what the harness reads of a line of "results watch --json".
 type result struct {
 	Program string    `json:"program"`
+	Device  string    `json:"device"` // of a program for a class
 	Start   time.Time `json:"start"`
 	Samples int       `json:"samples"`
 	Values  []float64 `json:"values"`
+	Bound   float64   `json:"bound"`
+	Packed  int       `json:"packed"` // results of its pack
 	ID      string    `json:"id"`
 	Boot    uint64    `json:"boot_epoch"`
 	Seq     uint64    `json:"sequence"`
@@ -403,6 +529,9 @@ func (r *rig) results() (out []result) {
 	return out
 }
 
+// built is the directory of what the tests build.
+var built string
+
 func TestMain(m *testing.M) {
 	if address := os.Getenv("HENCEDGE_CHAOS_BROKER"); address != "" {
 		if _, _, err := broker.Start(broker.Options{Address: address}); err != nil {
@@ -411,9 +540,12 @@ func TestMain(m *testing.M) {
 		}
 		select {} // until it is killed
 	}
-	code := m.Run()
-	if binary, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(binary))
+	var err error
+	if built, err = os.MkdirTemp("", "hencedge-chaos"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	code := m.Run()
+	_ = os.RemoveAll(built)
 	os.Exit(code)
 }

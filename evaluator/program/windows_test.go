@@ -94,7 +94,7 @@ func (c *manyCase) compile(t *testing.T, b *bench, present int) (all []*Circuit)
 }
 
 // play encrypts one window, full or in part, runs all programs on it and returns the largest
-// error in relation to what is promised for the value.
+// error in relation to what is promised for the value, that of roots left out.
 func (c *manyCase) play(t *testing.T, b *bench, rng *rand.Rand) (worst float64) {
 	t.Helper()
 	n := c.stream.Window.Samples
@@ -149,7 +149,10 @@ func (c *manyCase) play(t *testing.T, b *bench, rng *rand.Rand) (worst float64) 
 		b.ctx.Ring().Free(results[i].Value)
 		for j := range want {
 			d, bound := math.Abs(got[j]-want[j]), out.BoundAt(got[j])
-			if worst = max(worst, d/bound); !(d <= bound) {
+			if !out.Sqrt { // all of a root near 0 may be error
+				worst = max(worst, d/bound)
+			}
+			if !(d <= bound) {
 				t.Errorf("%s of %d of %d samples: value %d is %g, want %g within %g", one.prog.Expr, n,
 					c.stream.Window.Samples, j, got[j], want[j], bound)
 			}

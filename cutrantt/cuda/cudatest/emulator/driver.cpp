@@ -169,6 +169,12 @@ int sharedMemory() {
   }
 }
 
+// devices is how many there are: names of one, with one memory, which fail together.
+int devices() {
+  const char* v = getenv("EMULATE_DEVICES");
+  return v ? atoi(v) : 1;
+}
+
 struct Locked {
   std::lock_guard<std::mutex> held{lock};
 };
@@ -217,10 +223,10 @@ typedef uintptr_t word;
 
 API cuInit(unsigned) { return OK; }
 API cuDriverGetVersion(int* v) { *v = 12040; return OK; }
-API cuDeviceGetCount(int* n) { *n = 1; return OK; }
-API cuDeviceGet(int* d, int n) { *d = n; return n == 0 ? OK : 101; }
+API cuDeviceGetCount(int* n) { *n = devices(); return OK; }
+API cuDeviceGet(int* d, int n) { *d = n; return n >= 0 && n < devices() ? OK : 101; }
 API cuDeviceGetName(char* s, int n, int) { snprintf(s, n, "emulated GPU (no hardware, for tests)"); return OK; }
-API cuDeviceGetUuid(char* u, int) { memset(u, 0xee, 16); return OK; }
+API cuDeviceGetUuid(char* u, int d) { memset(u, 0xee - d, 16); return OK; }
 API cuDeviceTotalMem_v2(size_t* n, int) { *n = 4ull << 30; return OK; }
 API cuDeviceGetAttribute(int* v, int a, int) {
   switch (a) {
@@ -236,7 +242,7 @@ API cuDeviceGetAttribute(int* v, int a, int) {
   }
   return OK;
 }
-API cuDevicePrimaryCtxRetain(word* c, int) { Locked l; *c = 1; return sticky; }
+API cuDevicePrimaryCtxRetain(word* c, int d) { Locked l; *c = 1 + d; return sticky; }
 API cuDevicePrimaryCtxReset_v2(int) {
   Locked l;
   for (Stream& s : streams) s.ops.clear(), s.live = &s == &streams[0];

@@ -11,8 +11,8 @@
 //   answer SIZE PATH        downloads of SIZE bytes, and mapped memory of SIZE
 //                           bytes when a stream is waited for, hold the file
 //   attribute ID VALUE      of every device
-//   hold NAME PATH          a call of NAME makes the file PATH.reached and waits while
-//                           there is a file PATH
+//   hold NAME PATH [SKIP]   a call of NAME makes the file PATH.reached and waits while
+//                           there is a file PATH, after SKIP calls that do not
 //   devices N
 //   real PATH               a driver that does the work of every call that this
 //                           one does not fail
@@ -50,7 +50,7 @@ static void *real;
 struct control {
   char fail[128], answer[512], log[512], real[512], line[256], held[128], gate[512];
   int code, devices;
-  long skip, count, size;
+  long skip, count, size, pass;
   int attribute[16], value[16], attributes;
 };
 
@@ -74,7 +74,7 @@ static void control(struct control *c) {
     else if (sscanf(line, "devices %ld", &x) == 1) c->devices = x;
     else if (sscanf(line, "real %511s", c->real) == 1) {}
     else if (sscanf(line, "log %511s", c->log) == 1) {}
-    else if (sscanf(line, "hold %127s %511s", c->held, c->gate) == 2) {}
+    else if (sscanf(line, "hold %127s %511s %ld", c->held, c->gate, &c->pass) >= 2) {}
   }
   fclose(f);
   if (c->real[0] && !behind[0]) memcpy(behind, c->real, sizeof behind);
@@ -128,7 +128,17 @@ static entry forward(const char *name, struct control *c) {
 
 // wait waits while the gate of a call is there.
 static void wait_at(const char *name, struct control *c) {
+  static char holding[512]; // the gate that calls are counted at
+  static long passed;
   if (!c->held[0] || strcmp(c->held, name) || access(c->gate, F_OK)) return;
+  pthread_mutex_lock(&lock);
+  if (strcmp(holding, c->gate)) {
+    memcpy(holding, c->gate, sizeof holding);
+    passed = 0;
+  }
+  int pass = passed++ < c->pass;
+  pthread_mutex_unlock(&lock);
+  if (pass) return;
   char reached[600];
   snprintf(reached, sizeof reached, "%s.reached", c->gate);
   FILE *f = fopen(reached, "w");
