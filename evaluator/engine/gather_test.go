@@ -296,7 +296,8 @@ func (r *rig) all(n int, spoilt map[int]bool) (failed int) {
 				}
 				return
 			}
-			if spoilt[i] || !slices.EqualFunc(got, want, func(x Result, b []byte) bool { return bytes.Equal(x.Body, b) }) {
+			same := func(x Result, b []byte) bool { return bytes.Equal(x.Body, b) }
+			if spoilt[i] || !slices.EqualFunc(got, want, same) {
 				r.t.Errorf("job %d: a wrong result", i)
 			}
 		})

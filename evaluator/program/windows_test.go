@@ -61,7 +61,8 @@ func manyCases(t *testing.T, b *bench, lengths []int) (all []*manyCase) {
 	for _, samples := range lengths {
 		st := testStream("one", b.ctx.Parameters().Name(), samples, [2]float64{-40, 125}, [2]float64{0, 20})
 		vars := map[string]Var{"x": {"a", st, 0}, "y": {"a", st, 1}}
-		for _, exprs := range [][]string{{"mean(x)", "var(x)", "cov(x, y)"}, {"std(y)", "rms(y)", "mean(x*y)", "x - y"}} {
+		for _, exprs := range [][]string{{"mean(x)", "var(x)", "cov(x, y)"},
+			{"std(y)", "rms(y)", "mean(x*y)", "x - y"}} {
 			c := &manyCase{stream: st, vars: vars, exprs: exprs}
 			var err error
 			if c.set, err = Fuse(nil, c.compile(t, b, samples)...); err != nil {

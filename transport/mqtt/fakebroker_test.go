@@ -356,7 +356,7 @@ func TestMaxPending(t *testing.T) {
 	short, cancel := context.WithCancel(testrig.Context(t))
 	defer cancel()
 	publish(short, 20)
-	testrig.Eventually(t, "a full window of messages that are given up", func() bool { return distinct(f.published()) >= 10 })
+	testrig.Eventually(t, "a full window to be given up", func() bool { return distinct(f.published()) >= 10 })
 	cancel()
 	for range 20 {
 		if err := <-results; !errors.Is(err, context.Canceled) {
