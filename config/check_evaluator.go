@@ -25,7 +25,8 @@ func (c *checker) evaluator(e *Evaluator) {
 	}
 	c.deviceStreams(e)
 	c.programs(e)
-	if i := slices.IndexFunc(e.Programs, func(p Program) bool { return p.Name == "packed" }); e.Results != nil && i >= 0 {
+	i := slices.IndexFunc(e.Programs, func(p Program) bool { return p.Name == "packed" })
+	if e.Results != nil && i >= 0 {
 		c.Fail(fmt.Sprintf("programs[%d].name", i), `packed results have the name "packed" themselves`,
 			"give the program another name")
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 // packConfig packs results of programs with levels enough.
-func packConfig(t *testing.T, dir string, pack int, within time.Duration, programs ...config.Program) *config.Evaluator {
+func packConfig(t *testing.T, dir string, pack int, within time.Duration,
+	programs ...config.Program) *config.Evaluator {
 	t.Helper()
 	cfg := testConfig(t, programs...)
 	if dir != "" {
@@ -149,7 +150,8 @@ func (r *rig) checkPack(t *testing.T, obj *transport.Object, want map[string][]f
 func TestPackLeaves(t *testing.T) {
 	mean := prog("mean", "mean(x)", inputs("d1/count/temp"))
 	temp, load := numbers(8, 20, 1), numbers(8, 0, 0.1)
-	for name, within := range map[string]time.Duration{"after within": 20 * time.Millisecond, "at a stop": 10 * time.Minute} {
+	for name, within := range map[string]time.Duration{"after within": 20 * time.Millisecond,
+		"at a stop": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, packConfig(t, "", 256, within, mean))
 			id := r.sendWindow(r.window("d1", "count", 1, epoch, temp, load))
@@ -158,7 +160,8 @@ func TestPackLeaves(t *testing.T) {
 				r.stop()
 			}
 			m, results, values := r.pack()
-			if m.Packed != 1 || results[0].Inputs[0] != id || math.Abs(values[0]-average(temp)) > results[0].Post.Bound {
+			if m.Packed != 1 || results[0].Inputs[0] != id ||
+				math.Abs(values[0]-average(temp)) > results[0].Post.Bound {
 				t.Errorf("%+v, %v", results, values)
 			}
 		})

@@ -106,8 +106,8 @@ func (k *packs) add(ctx context.Context, e *packed) error {
 	if len(p.results) >= k.size {
 		full = append(full, k.close(p))
 	}
+	k.s.custody.entered(e.job) // before anybody can publish the pack
 	k.mu.Unlock()
-	k.s.custody.entered(e.job)
 	for _, p := range full {
 		k.s.publishPack(ctx, p)
 	}

@@ -83,7 +83,8 @@ func (p *pipeline) makeReceipts() (*store.Receipts, error) {
 // open opens the store, if it is the one that belongs to the state.
 func (d *stored) open(c *config.Store) error {
 	p := d.p
-	o := store.Options{Topics: map[string]string{}, Packed: map[string]bool{}, Reader: d.out.reader(), Name: p.cfg.Name, State: p.cfg.State,
+	o := store.Options{Topics: map[string]string{}, Packed: map[string]bool{}, Reader: d.out.reader(),
+		Name: p.cfg.Name, State: p.cfg.State,
 		Mark: p.state.Mark(), Logger: p.log}
 	for i := range p.plan.Programs {
 		pr := &p.plan.Programs[i]

@@ -164,8 +164,8 @@ func TestReadPack(t *testing.T) {
 		!strings.HasPrefix(filepath.Base(files[0]), "packed-cloud-1-") {
 		t.Errorf("saved as %v, %v", files, err)
 	}
-	if _, err := r.Read(packedTopic, c.pack(packedValue{"a", "", 0, nil}, packedValue{"b", "", 0, nil})); !errors.Is(err,
-		ErrNotResult) {
+	several := c.pack(packedValue{"a", "", 0, nil}, packedValue{"b", "", 0, nil})
+	if _, err := r.Read(packedTopic, several); !errors.Is(err, ErrNotResult) {
 		t.Errorf("a pack where one result is read: %v", err)
 	}
 	if _, _, err := r.ReadAll(packedTopic, sealed); !errors.Is(err, transport.ErrReplayed) {

@@ -94,7 +94,8 @@ func packHeader(results []Meta) (Meta, error) {
 		}
 		n := number{m.Program, m.Sequence}
 		switch {
-		case m.Kind != KindResult || m.Packed != 0 || m.Stream != "" || m.Fleet != nil || m.Post == nil || m.Post.Count != 1 ||
+		case m.Kind != KindResult || m.Packed != 0 || m.Stream != "" || m.Fleet != nil || m.Post == nil ||
+			m.Post.Count != 1 ||
 			len(m.Inputs) == 0:
 			return Meta{}, fmt.Errorf("%w: pack: number %d is no result of one value", ErrMalformed, i)
 		case m.Device != h.Device || m.KeyID != h.KeyID || m.KeyEpoch != h.KeyEpoch || m.BootEpoch != h.BootEpoch ||
@@ -261,7 +262,8 @@ func (w *wirePack) result(m *Meta, i int) (Meta, error) {
 	}
 	r := Meta{Kind: KindResult, Device: m.Device, Program: f.Program, Subject: e.Subject, KeyID: m.KeyID,
 		KeyEpoch: m.KeyEpoch, BootEpoch: m.BootEpoch, Sequence: e.Sequence, Params: m.Params,
-		Layout: [32]byte(f.Layout), Level: m.Level, Scale: m.Scale, Start: int64(uint64(m.Start) + e.After), Samples: e.Samples,
+		Layout: [32]byte(f.Layout), Level: m.Level, Scale: m.Scale, Start: int64(uint64(m.Start) + e.After),
+		Samples: e.Samples,
 		Post:    &Post{A: f.A, B: f.B, Sqrt: f.Sqrt, Slot: int(e.Slot), Count: 1, Bound: f.Bound},
 		Present: slices.Clone(e.Present)}
 	r.End = int64(uint64(r.Start) + e.Lasts)
