@@ -121,7 +121,8 @@ func TestWaitRefused(t *testing.T) {
 	d.Working()
 	d.Use()
 	t.Setenv(WaitVariable, "sleep")
-	if _, err := Open(0); err == nil || !strings.Contains(err.Error(), WaitVariable+" is \"sleep\": use spin or block") {
+	_, err := Open(0)
+	if err == nil || !strings.Contains(err.Error(), WaitVariable+" is \"sleep\": use spin or block") {
 		t.Errorf("opened: %v", err)
 	}
 }
