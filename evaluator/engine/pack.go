@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
@@ -20,12 +22,16 @@ func (e *Engine) Pack(params [32]byte, key transport.KeyRef, bodies [][]byte, sl
 				d.ctx.Ring().Free(ct.Value)
 			}
 		}()
-		for _, b := range bodies {
-			ct, err := d.ctx.UnmarshalCiphertext(b)
-			if err != nil {
+		for some := range slices.Chunk(bodies, mostTogether) {
+			cts, errs := d.ctx.UnmarshalCiphertexts(some)
+			for _, ct := range cts {
+				if ct != nil {
+					results = append(results, ct)
+				}
+			}
+			if err := errors.Join(errs...); err != nil {
 				return fmt.Errorf("pack: %w", err)
 			}
-			results = append(results, ct)
 		}
 		ct, places, err := program.Pack(d.keys[key], results, slots)
 		if err != nil {

@@ -1,8 +1,10 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hencedge/hencedge/henc"
 )
@@ -16,7 +18,8 @@ import (
 //     same for all programs of the parameters. So all slots of a pack are read alike, and
 //     the noise of packing lies far below what programs promise.
 //   - Filling a pack adds the results one by one. It rotates what is there by one slot
-//     where the slot of the next value is taken.
+//     where the slot of the next value is taken. Many results are added in groups, side by
+//     side, if there is a key for groupRotation.
 //
 // The promised error of a packed program holds in every pack of at most MaxPack values and
 // as many rotations, whatever the other programs are: it counts the noise of all results,
@@ -131,6 +134,20 @@ func Pack(ev *henc.Evaluator, results []*henc.Ciphertext, slots []int) (ct *henc
 	if len(results) == 0 || len(results) != len(slots) {
 		return nil, nil, fmt.Errorf("%w: a pack of %d results with %d slots", ErrParams, len(results), len(slots))
 	}
+	for i, r := range results {
+		if r.Level != 0 || !near(r.Scale, PackScale(params)) || slots[i] < 0 || slots[i] >= params.Slots() {
+			return nil, nil, fmt.Errorf("%w: result %d at level %d, scale %g and slot %d is not for a pack", ErrParams,
+				i, r.Level, r.Scale, slots[i])
+		}
+	}
+	if len(results) > groupRotation && len(results) <= MaxPack {
+		if at := groupPlaces(slots, params.Slots()); at != nil {
+			ct, err := packGroups(ev, results)
+			if !errors.Is(err, henc.ErrNoKey) {
+				return ct, at, err
+			}
+		}
+	}
 	free := func(ct *henc.Ciphertext) {
 		if ct != nil && ct != results[0] {
 			ev.Context().Ring().Free(ct.Value)
@@ -138,11 +155,6 @@ func Pack(ev *henc.Evaluator, results []*henc.Ciphertext, slots []int) (ct *henc
 	}
 	var places Places
 	for i, r := range results {
-		if r.Level != 0 || !near(r.Scale, PackScale(params)) || slots[i] < 0 || slots[i] >= params.Slots() {
-			free(ct)
-			return nil, nil, fmt.Errorf("%w: result %d at level %d, scale %g and slot %d is not for a pack", ErrParams,
-				i, r.Level, r.Scale, slots[i])
-		}
 		rotate, ok := places.Add(slots[i], params.Slots())
 		if !ok {
 			free(ct)
@@ -173,6 +185,94 @@ func Pack(ev *henc.Evaluator, results []*henc.Ciphertext, slots []int) (ct *henc
 		}
 	}
 	return ct, places.Slots(), nil
+}
+
+// groupRotation is the rotation that filling a pack in groups needs a key for, and the number
+// of results in a group. Groups are filled side by side, so that a pack of 256 takes 15 calls
+// that rotate 16 ciphertexts and 15 that rotate one, where one result after another takes
+// 255 calls. The rotations of all ciphertexts are as many.
+const groupRotation = 16
+
+// groupPlaces returns the slots of values that packGroups puts together, or nil where two of
+// them would meet. The last group is filled up at its front.
+func groupPlaces(slots []int, ringSlots int) []int {
+	at, taken := make([]int, len(slots)), make(map[int]bool, len(slots))
+	groups := (len(slots) + groupRotation - 1) / groupRotation
+	for i, s := range slots {
+		after := groups*groupRotation - 1 - i // rotations by one slot, as it were
+		if i >= (groups-1)*groupRotation {
+			after = len(slots) - 1 - i
+		}
+		at[i] = ((s-after)%ringSlots + ringSlots) % ringSlots
+		if taken[at[i]] {
+			return nil
+		}
+		taken[at[i]] = true
+	}
+	return at
+}
+
+// packGroups is Pack in groups, for more results than a group holds.
+func packGroups(ev *henc.Evaluator, results []*henc.Ciphertext) (*henc.Ciphertext, error) {
+	groups := (len(results) + groupRotation - 1) / groupRotation
+	ring := ev.Context().Ring()
+	zero, err := ev.Sub(results[0], results[0])
+	if err != nil {
+		return nil, fmt.Errorf("pack: %w", err)
+	}
+	defer ring.Free(zero.Value)
+	var padded []*henc.Ciphertext
+	for _, r := range slices.Insert(slices.Clone(results), (groups-1)*groupRotation,
+		slices.Repeat([]*henc.Ciphertext{zero}, groups*groupRotation-len(results))...) {
+		padded = append(padded, &henc.Ciphertext{Value: r.Value, Level: 0, Scale: zero.Scale}) // near each other
+	}
+	be, err := henc.NewBatchEvaluator(slices.Repeat([]*henc.Evaluator{ev}, groups))
+	if err != nil {
+		return nil, fmt.Errorf("pack: %w", err)
+	}
+	var sum *henc.Ciphertexts
+	defer func() { be.Free(sum) }()
+	column := make([]*henc.Ciphertext, groups)
+	for j := range groupRotation {
+		for g := range column {
+			column[g] = padded[g*groupRotation+j]
+		}
+		next, err := be.Of(column, 0)
+		if err == nil && sum != nil {
+			next, err = rotateAdd(be, sum, next)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("pack: %w", err)
+		}
+		be.Free(sum)
+		sum = next
+	}
+	ct := sum.At(0)
+	for g := 1; g < groups; g++ {
+		rotated, err := ev.Rotate(ct, groupRotation)
+		if g > 1 {
+			ring.Free(ct.Value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("pack: %w", err)
+		}
+		ct, err = ev.Add(rotated, sum.At(g))
+		ring.Free(rotated.Value)
+		if err != nil {
+			return nil, fmt.Errorf("pack: %w", err)
+		}
+	}
+	return ct, nil
+}
+
+// rotateAdd returns a, rotated by PackRotation, plus b.
+func rotateAdd(be *henc.BatchEvaluator, a, b *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	rotated, err := be.Rotate(a, PackRotation)
+	if err != nil {
+		return nil, err
+	}
+	defer be.Free(rotated)
+	return be.Add(rotated, b)
 }
 
 // Places assigns the slots of a pack, in the order in which results come. The zero value is

@@ -120,6 +120,13 @@ func (b *bench) checkPack(t *testing.T, ev *henc.Evaluator, made []packable, n i
 		t.Fatal(err)
 	}
 	defer b.ctx.Ring().Free(pack.Value)
+	b.checkPacked(t, pack, at, some)
+}
+
+// checkPacked decrypts a pack and compares it with its promises.
+func (b *bench) checkPacked(t *testing.T, pack *henc.Ciphertext, at []int, some []packable) {
+	t.Helper()
+	n := len(some)
 	values, err := b.dec.DecryptRealBounded(pack, PackMagnitude(b.ctx.Parameters()))
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +148,46 @@ func (b *bench) checkPack(t *testing.T, ev *henc.Evaluator, made []packable, n i
 			t.Fatalf("%d together: slot %d without a value holds %g", n, s, v)
 		}
 	}
-	t.Logf("%s: %d of %d together: worst error %.3f of its bound", b.ctx.Parameters().Name(), len(some), n, worst)
+	t.Logf("%s: %d together: worst error %.3f of its bound", b.ctx.Parameters().Name(), n, worst)
+}
+
+// TestPackInGroups fills packs of one program in groups, with a last group of every kind, and
+// one after another where there is no key for groups.
+func TestPackInGroups(t *testing.T) {
+	b := testBench(t, "edge13-d3")
+	for _, samples := range []int{20, 4} { // sums over 4 samples have no key for groups
+		c, err := Compile(Source{Name: "p", Expr: "mean(x)", Vars: testVars("edge13-d3", samples), Packed: true},
+			b.ctx.Parameters())
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := b.packables(t, []*Circuit{c}, 6, 25)
+		ev := b.evaluator(t, c)
+		for _, n := range []int{groupRotation + 1, 2 * groupRotation, 75, MaxPack} {
+			var some []packable
+			var cts []*henc.Ciphertext
+			for i := range n {
+				one := made[i%len(made)]
+				some, cts = append(some, one), append(cts, one.ct)
+			}
+			slots := slices.Repeat([]int{c.Output().Slot}, n)
+			if grouped, err := packGroups(ev, cts); (err == nil) != (samples == 20) {
+				t.Fatalf("windows of %d samples, in groups: %v", samples, err)
+			} else if err == nil {
+				b.checkPacked(t, grouped, groupPlaces(slots, b.ctx.Parameters().Slots()), some)
+				b.ctx.Ring().Free(grouped.Value)
+			}
+			pack, at, err := Pack(ev, cts, slots)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.checkPacked(t, pack, at, some)
+			b.ctx.Ring().Free(pack.Value)
+		}
+	}
+	if at := groupPlaces([]int{5, 5, 6, 5}, 1024); at != nil {
+		t.Errorf("values that meet have the slots %v", at)
+	}
 }
 
 // TestPackedPlain runs packed plans, alone and fused, on plain numbers.
