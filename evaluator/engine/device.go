@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"errors"
 	"sync"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -12,15 +12,22 @@ import (
 type device struct {
 	ctx    *henc.Context
 	keys   map[transport.KeyRef]*henc.Evaluator
-	reader *reader
+	reader *together[[]byte, *henc.Ciphertext]
+	writer *together[*henc.Ciphertext, []byte] // as Result.Room has it
 	gather *gatherer
 }
 
 // newDevice returns the device of a context, with those of the keys that belong to it.
 func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
-	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{}, reader: newReader(ctx),
+	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{},
 		gather: &gatherer{width: o.widthOf(ctx), latency: o.Latency, onBatch: o.OnBatch,
 			lines: map[[32]byte][]*ticket{}}}
+	read, write := ctx.UnmarshalCiphertexts, d.marshal
+	if _, ok := ctx.Ring().(cutrantt.Packed); !ok {
+		read, write = nil, nil
+	}
+	d.reader = newTogether(ctx.UnmarshalCiphertext, read)
+	d.writer = newTogether(d.marshalOne, write)
 	for _, k := range keys {
 		if k.Context == ctx {
 			d.keys[k.Ref()] = henc.NewEvaluator(ctx, k.Evaluation)
@@ -33,14 +40,18 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 func (d *device) name() string { return d.ctx.Ring().Backend().Device() }
 
 // marshal returns each of cts as Result.Room has it.
-func (d *device) marshal(cts ...*henc.Ciphertext) ([][]byte, error) {
+func (d *device) marshal(cts []*henc.Ciphertext) ([][]byte, []error) {
 	rooms := make([][]byte, len(cts))
 	for i, ct := range cts {
 		size := d.ctx.Parameters().CiphertextBytes(ct.Level, ct.Seed != nil)
 		rooms[i] = make([]byte, transport.SealRoom, transport.SealRoom+size+transport.SealTail)
 	}
-	rooms, errs := d.ctx.AppendCiphertexts(rooms, cts)
-	return rooms, errors.Join(errs...)
+	return d.ctx.AppendCiphertexts(rooms, cts)
+}
+
+func (d *device) marshalOne(ct *henc.Ciphertext) ([]byte, error) {
+	rooms, errs := d.marshal([]*henc.Ciphertext{ct})
+	return rooms[0], errs[0]
 }
 
 // Ciphertext is a received ciphertext on one or more devices. It keeps its bytes if a
@@ -58,11 +69,11 @@ func (c *Ciphertext) on(d *device) (*henc.Ciphertext, error) {
 	if ct := c.lies[d]; ct != nil {
 		return ct, nil
 	}
-	ct, err := d.reader.read(c.body)
+	cts, err := d.reader.ask(c.body)
 	if err == nil {
-		c.lies[d] = ct
+		c.lies[d] = cts[0]
 	}
-	return ct, err
+	return cts[0], err
 }
 
 // liesOn reports whether the ciphertext is on d.

@@ -84,7 +84,7 @@ func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program
 		for k := range cts {
 			cts[k] = own.result(k)
 		}
-		rooms, err := d.marshal(cts...)
+		rooms, err := d.writer.ask(cts...)
 		if err != nil {
 			return fmt.Errorf("result: %w", err)
 		}

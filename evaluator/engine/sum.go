@@ -66,7 +66,7 @@ func (e *Engine) Finish(s *Sum, r program.Routine, key transport.KeyRef) (out Re
 		}
 		defer own.done()
 		out.Took = own.took
-		rooms, err := d.marshal(own.result(0))
+		rooms, err := d.writer.ask(own.result(0))
 		if err != nil {
 			return fmt.Errorf("result: %w", err)
 		}
@@ -137,12 +137,12 @@ func move(cts []*henc.Ciphertext, from, to *device) ([]*henc.Ciphertext, error) 
 			free(to, out)
 			return nil, fmt.Errorf("%w: %s: %v", ErrLost, from.name(), err)
 		}
-		moved, err := to.reader.read(body)
+		moved, err := to.reader.ask(body)
 		if err != nil {
 			free(to, out)
 			return nil, err
 		}
-		out = append(out, moved)
+		out = append(out, moved...)
 	}
 	return out, nil
 }

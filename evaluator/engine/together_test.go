@@ -12,16 +12,15 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// TestReader: what comes while a device reads is read together, every caller gets its own,
+// TestTogether: what comes while a device reads is read together, every caller gets its own,
 // and no call has more than the bound.
-func TestReader(t *testing.T) {
+func TestTogether(t *testing.T) {
 	const count = 3*mostTogether + 5
 	odd := errors.New("an odd one")
 	var mu sync.Mutex
 	var calls, most, read int
 	begun, goOn := make(chan struct{}, callsAtOnce), make(chan struct{})
-	r := &reader{calls: make(chan struct{}, callsAtOnce)}
-	r.many = func(bodies [][]byte) ([]*henc.Ciphertext, []error) {
+	r := newTogether(nil, func(bodies [][]byte) ([]*henc.Ciphertext, []error) {
 		mu.Lock()
 		calls, read, most = calls+1, read+len(bodies), max(most, len(bodies))
 		first := calls <= callsAtOnce
@@ -39,16 +38,16 @@ func TestReader(t *testing.T) {
 			}
 		}
 		return cts, errs
-	}
+	})
 	var all sync.WaitGroup
 	ask := func(i byte) {
 		all.Go(func() {
-			ct, err := r.read([]byte{i})
+			cts, err := r.ask([]byte{i})
 			switch {
 			case i%2 == 1 && (!errors.Is(err, odd) || err.Error() != fmt.Sprint(odd, ": ", i)):
 				t.Errorf("%d: %v", i, err)
-			case i%2 == 0 && (err != nil || ct.Level != int(i)):
-				t.Errorf("%d: %v, %v", i, ct, err)
+			case i%2 == 0 && (err != nil || cts[0].Level != int(i)):
+				t.Errorf("%d: %v, %v", i, cts, err)
 			}
 		})
 	}
@@ -77,12 +76,12 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderExhaustedMemory: of ciphertexts that do not fit into memory together, each is read
+// TestTogetherExhaustedMemory: of ciphertexts that do not fit into memory together, each is read
 // that fits alone.
-func TestReaderExhaustedMemory(t *testing.T) {
+func TestTogetherExhaustedMemory(t *testing.T) {
 	const odd = 5 // fits never
 	var calls [][]byte
-	r := &reader{many: func(bodies [][]byte) ([]*henc.Ciphertext, []error) {
+	r := newTogether(nil, func(bodies [][]byte) ([]*henc.Ciphertext, []error) {
 		var all []byte
 		cts, errs := make([]*henc.Ciphertext, len(bodies)), make([]error, len(bodies))
 		for i, b := range bodies {
@@ -94,16 +93,16 @@ func TestReaderExhaustedMemory(t *testing.T) {
 		}
 		calls = append(calls, all)
 		return cts, errs
-	}}
-	var some []*unread
+	})
+	var some []*asked[[]byte, *henc.Ciphertext]
 	for i := range 9 {
-		some = append(some, &unread{body: []byte{byte(i)}, done: make(chan struct{})})
+		some = append(some, &asked[[]byte, *henc.Ciphertext]{item: []byte{byte(i)}, done: make(chan struct{})})
 	}
-	r.readTogether(some)
+	r.call(some)
 	for i, u := range some {
 		<-u.done
-		if full := errors.Is(u.err, cutrantt.ErrMemory); full != (i == odd) || !full && u.ct.Level != i {
-			t.Errorf("%d: %v, %v", i, u.ct, u.err)
+		if full := errors.Is(u.err, cutrantt.ErrMemory); full != (i == odd) || !full && u.answer.Level != i {
+			t.Errorf("%d: %v, %v", i, u.answer, u.err)
 		}
 	}
 	want := [][]byte{{0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4}, {1, 2}, {3, 4}, {5, 6, 7, 8}, {5, 6}, {5}, {7, 8}}
@@ -112,15 +111,15 @@ func TestReaderExhaustedMemory(t *testing.T) {
 	}
 }
 
-// TestReaderOneByOne: a device that reads one at a time is called by every caller.
-func TestReaderOneByOne(t *testing.T) {
+// TestTogetherOneByOne: a device that reads one at a time is called by every caller.
+func TestTogetherOneByOne(t *testing.T) {
 	var got []byte
-	r := &reader{one: func(body []byte) (*henc.Ciphertext, error) {
+	r := newTogether(func(body []byte) (*henc.Ciphertext, error) {
 		got = append(got, body...)
 		return &henc.Ciphertext{}, nil
-	}}
+	}, nil)
 	for i := range 3 {
-		if _, err := r.read([]byte{byte(i)}); err != nil {
+		if _, err := r.ask([]byte{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
