@@ -23,6 +23,7 @@ type Courier struct {
 
 	shrink shrink
 	slots  chan struct{} // held while an object is sent
+	ready  chan struct{} // closed when the subscription to receipts is made
 
 	mu      sync.Mutex
 	waiting map[[32]byte]chan transport.ReceiptItem
@@ -61,7 +62,8 @@ func New(o Options) (*Courier, error) {
 		o.Logger = slog.Default()
 	}
 	c := &Courier{o: o, log: o.Logger, waiting: map[[32]byte]chan transport.ReceiptItem{},
-		refusals: map[string]*refusing{}, asking: make(chan struct{}, 1), slots: make(chan struct{}, o.Objects)}
+		refusals: map[string]*refusing{}, asking: make(chan struct{}, 1), slots: make(chan struct{}, o.Objects),
+		ready: make(chan struct{})}
 	c.shrink = shrink{full: o.ChunkSize, size: o.ChunkSize, sent: map[[32]byte]int{}}
 	window := transport.Window{}
 	if o.Rate > 0 {

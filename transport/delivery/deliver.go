@@ -165,6 +165,9 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn, answers 
 		_, err := c.send(ctx, l, chunk, nil)
 		return err
 	}
+	if err := c.listening(ctx, t); err != nil {
+		return err
+	}
 	var has *transport.ReceiptItem // what the receiver has of it
 	if l.Recovered || l.Attempts > 0 {
 		t.rest()
@@ -207,6 +210,23 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn, answers 
 	}
 	t.rest()
 	return c.await(ctx, l, answers)
+}
+
+// listening waits until the subscription to receipts is made: a broker keeps no receipt for
+// whoever has not subscribed.
+func (c *Courier) listening(ctx context.Context, t *turn) error {
+	select {
+	case <-c.ready:
+		return nil
+	default:
+	}
+	t.rest()
+	select {
+	case <-c.ready:
+		return t.take(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // send reads an object, publishes the chunks that the receiver lacks and waits until the

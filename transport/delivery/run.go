@@ -24,9 +24,13 @@ func (c *Courier) Run(ctx context.Context) (err error) {
 		// In the background: without a connection Subscribe waits for one.
 		work.Go(func() {
 			if err := c.o.Client.Subscribe(ctx, transport.ReceiptTopic(c.o.Prefix, c.o.Name),
-				func(d transport.Delivery) { c.handle(ctx, d) }); err != nil && ctx.Err() == nil {
-				stop(fmt.Errorf("subscribe to receipts: %w", err))
+				func(d transport.Delivery) { c.handle(ctx, d) }); err != nil {
+				if ctx.Err() == nil {
+					stop(fmt.Errorf("subscribe to receipts: %w", err))
+				}
+				return
 			}
+			close(c.ready)
 		})
 	}
 	work.Go(func() { c.tick(ctx) })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
@@ -232,5 +233,54 @@ func TestCannotBeSent(t *testing.T) {
 			(st.Refused != 0 || st.Dropped != 1 || left != 0) {
 			t.Errorf("spool %q: %+v, %d left", dir, st, left)
 		}
+	}
+}
+
+// lateClient is a client whose subscriptions take until made is closed.
+type lateClient struct {
+	transport.Client
+	made chan struct{}
+	sent atomic.Int64
+}
+
+func (c *lateClient) Subscribe(ctx context.Context, filter string, h func(transport.Delivery)) error {
+	select {
+	case <-c.made:
+		return c.Client.Subscribe(ctx, filter, h)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *lateClient) Publish(ctx context.Context, topic string, payload []byte, retain bool) error {
+	c.sent.Add(1)
+	return c.Client.Publish(ctx, topic, payload, retain)
+}
+
+// What is answered by a receipt waits for the subscription to receipts, or the answer would
+// find nobody. What the broker alone acknowledges does not wait.
+func TestSubscribesFirst(t *testing.T) {
+	b := testrig.Broker(t, broker.Options{})
+	newFarEnd(t, b.URL())
+	s := newSpool(t, t.TempDir())
+	for i := range 5 { // one more than may be sent at a time
+		put(t, s, "env", object(uint64(i), 2000))
+	}
+	put(t, s, "status", object(5, 2000))
+	client := &lateClient{Client: dial(t, b.URL(), "board"), made: make(chan struct{})}
+	cr := courier(t, s, client, func(o *Options) {
+		o.Receipt, o.Levels = time.Minute, map[string]Level{"status": Broker}
+	})
+	stop := started(t, cr)
+	defer stop()
+	testrig.Eventually(t, "what needs no receipt", func() bool { return cr.Stats().Delivered == 1 })
+	if n := client.sent.Load(); n != 1 {
+		t.Errorf("%d messages before the subscription was made, want 1", n)
+	}
+	close(client.made)
+	testrig.Eventually(t, "the rest", func() bool { return cr.Stats().Delivered == 6 })
+	stop()
+	if st := cr.Stats(); st.Retries != 0 {
+		t.Errorf("%+v", st)
 	}
 }
