@@ -43,7 +43,6 @@ type backend struct {
 	fuseUp bool // kernels/digits.cuh is used
 	oneKey bool // kernels/onekey.cu is used
 	graphs graphUse
-	block  bool // waits for transfers leave the processor to others
 	mapped bool // batches lie in host memory that the GPU uses in place
 	// collectAt is how much memory in use makes a ring look for dropped batches.
 	collectAt int
@@ -179,9 +178,6 @@ func (b *backend) inspect(ordinal int) error {
 	b.oneKey = (b.about.Capability == 80 || b.about.Capability >= 90) && b.shared >= oneKeyShared
 	b.early = b.about.Capability/10 == 9 // kernels/arith.cuh, in the machine code for sm_90
 	if b.graphs, err = graphMode(b.drv); err != nil {
-		return err
-	}
-	if b.block, err = waitBlocks(); err != nil {
 		return err
 	}
 	b.mapped, err = memoryMode(b.drv, b.dev, b.about.Integrated)

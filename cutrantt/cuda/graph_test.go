@@ -115,18 +115,6 @@ func TestGraphsEncrypt(t *testing.T) {
 	}
 }
 
-// TestWaitRefused: a way to wait that there is not is an error.
-func TestWaitRefused(t *testing.T) {
-	d := cudatest.New(t)
-	d.Working()
-	d.Use()
-	t.Setenv(WaitVariable, "sleep")
-	_, err := Open(0)
-	if err == nil || !strings.Contains(err.Error(), WaitVariable+" is \"sleep\": use spin or block") {
-		t.Errorf("opened: %v", err)
-	}
-}
-
 // TestGraphsRefused: graphs that are asked for are an error where the driver has none,
 // and so is a mode that there is not.
 func TestGraphsRefused(t *testing.T) {

@@ -49,21 +49,6 @@ func graphMode(drv *driver.Driver) (graphUse, error) {
 	}
 }
 
-// WaitVariable is the environment variable that says how the processor waits for transfers:
-// "spin", the default, or "block", which leaves it to others and answers some microseconds later.
-const WaitVariable = "CUTRANTT_CUDA_WAIT"
-
-func waitBlocks() (bool, error) {
-	switch mode := os.Getenv(WaitVariable); mode {
-	case "", "spin":
-		return false, nil
-	case "block":
-		return true, nil
-	default:
-		return false, fmt.Errorf("%s is %q: use spin or block", WaitVariable, mode)
-	}
-}
-
 // kernel is a loaded kernel with what is known of its launches.
 type kernel struct {
 	fn       driver.Function

@@ -149,11 +149,7 @@ func (s *staging) get() (*buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	newEvent := s.b.drv.NewEvent
-	if s.b.block {
-		newEvent = s.b.drv.NewBlockingEvent
-	}
-	done, err := newEvent()
+	done, err := s.b.drv.NewEvent()
 	if err != nil {
 		_ = s.b.drv.FreeHost(bytes)
 		return nil, err

@@ -15,15 +15,6 @@ import (
 // several and from views, are the same, also for several callers at once; a copy
 // that fails is an error. The driver is one for tests, whose copies are real.
 func TestTransfers(t *testing.T) {
-	for _, wait := range []string{"spin", "block"} {
-		t.Run(wait, func(t *testing.T) { // a driver of its own: what could be opened is kept
-			t.Setenv(WaitVariable, wait)
-			testTransfers(t)
-		})
-	}
-}
-
-func testTransfers(t *testing.T) {
 	t.Setenv(TuningVariable, "off")
 	d := cudatest.New(t)
 	d.Working()

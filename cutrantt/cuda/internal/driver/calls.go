@@ -247,13 +247,6 @@ func (d *Driver) NewEvent() (Event, error) {
 	return e, err
 }
 
-// NewBlockingEvent makes an event whose waits leave the processor to others, which cannot be timed.
-func (d *Driver) NewBlockingEvent() (Event, error) {
-	var e Event
-	err := d.check(symEventCreate, call(d.entry[symEventCreate], uintptr(unsafe.Pointer(&e)), eventBlocking))
-	return e, err
-}
-
 // DestroyEvent destroys e.
 func (d *Driver) DestroyEvent(e Event) error {
 	return d.check(symEventDestroy, call(d.entry[symEventDestroy], uintptr(e)))

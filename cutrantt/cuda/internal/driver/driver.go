@@ -68,7 +68,6 @@ const (
 const (
 	funcMaxShared    = 8 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 	eventTiming      = 0
-	eventBlocking    = 1 | 2 // CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING
 	streamNonBlocked = 1
 	hostMapped       = 1 | 2 // CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
 )
