@@ -333,8 +333,12 @@ func runLeg(t *testing.T, l leg, rounds int, seed uint64) *count {
 		r.hurry()
 		r.start(b.process)
 	}
+	limit := 4 * time.Minute // within go test's own, so that the logs are shown
+	if l.gpus {
+		limit = 10 * time.Minute
+	}
 	for _, b := range r.boards {
-		if err := b.wait(time.Duration(rounds)*time.Second + 10*time.Minute); err != nil {
+		if err := b.wait(time.Duration(rounds)*time.Second + limit); err != nil {
 			t.Errorf("%s did not drain: %v", b.name, err)
 		}
 		c.agents += b.starts

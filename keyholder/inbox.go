@@ -54,7 +54,7 @@ func openInbox(path string, maxObject int, s *seen, log *slog.Logger) (*inbox, e
 	}
 	b := &inbox{path: path, seen: s, log: log}
 	o := spool.Options{
-		Strict: true, Objects: maxInbox, Bytes: max(maxInboxBytes, 2*int64(maxObject)),
+		Strict: true, Reserve: true, Objects: maxInbox, Bytes: max(maxInboxBytes, 2*int64(maxObject)),
 		Default: spool.Limit{Full: spool.Block}, Logger: log,
 	}
 	if path != "" {

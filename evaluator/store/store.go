@@ -53,7 +53,7 @@ func open(c *config.Store, o Options) (*Store, error) {
 	if err := spool.CheckPlace(c.Dir); err != nil {
 		return nil, fmt.Errorf("%w: store: %w", ErrState, err)
 	}
-	in := spool.Options{Dir: filepath.Join(c.Dir, "inbox"), Strict: true, Bytes: int64(c.Bytes),
+	in := spool.Options{Dir: filepath.Join(c.Dir, "inbox"), Strict: true, Reserve: true, Bytes: int64(c.Bytes),
 		Default: spool.Limit{Full: spool.DropNewest}, Logger: o.Logger}
 	inbox, err := spool.Open(in)
 	if err != nil {
@@ -62,6 +62,7 @@ func open(c *config.Store, o Options) (*Store, error) {
 	// The shares of the programs bound what results may take.
 	out := in
 	out.Dir, out.Bytes, out.Default = filepath.Join(c.Dir, "outbox"), 0, spool.Limit{Full: spool.Block}
+	out.Reserve = false // results are what the inbox leaves room for
 	outbox, err := spool.Open(out)
 	if err != nil {
 		inbox.Release()
@@ -118,6 +119,9 @@ func (s *Store) Health(now time.Time, d Delivery) (out []string) {
 func spoolHealth(sp *spool.Spool, name, full string) []string {
 	if err := sp.Health(); err != nil {
 		return []string{fmt.Sprintf("store: %s: %v", name, err)}
+	}
+	if err := sp.Cramped(); err != nil {
+		return []string{fmt.Sprintf("store: the %s takes nothing: %v", name, err)}
 	}
 	if !sp.Room(1) {
 		return []string{fmt.Sprintf("store: the %s is full, %d bytes: %s", name, sp.Stats().Bytes, full)}

@@ -4,7 +4,41 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// maxReserve is the most that is left to others, in bytes (see Options.Reserve).
+const maxReserve = 64 << 20
+
+// Cramped says that the disk has only the reserve left for one more object like the largest
+// that waits; nil if it has more, or if none is kept.
+func (s *Spool) Cramped() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := int64(1)
+	for _, q := range s.streams {
+		for _, e := range q.entries {
+			n = max(n, e.size)
+		}
+	}
+	return s.cramped(n)
+}
+
+// cramped says that an object of n bytes would need the reserve. The caller holds mu.
+func (s *Spool) cramped(n int64) error {
+	if !s.o.Reserve {
+		return nil
+	}
+	for _, d := range s.dirs {
+		size, left := d.fs.Room(d.path)
+		if keep := min(size/8, maxReserve); size > 0 && left-s.pbytes-n < keep {
+			return fmt.Errorf("%w: the disk of %s has %d bytes left, and %d are kept for what empties the queue",
+				unix.ENOSPC, d.path, left, keep)
+		}
+	}
+	return nil
+}
 
 // reserve waits or makes room until h fits, and numbers it.
 func (s *Spool) reserve(ctx context.Context, h *Header) error {
@@ -20,6 +54,10 @@ func (s *Spool) reserve(ctx context.Context, h *Header) error {
 			return ErrClosed
 		}
 		s.expire()
+		if err := s.cramped(h.Size); err != nil {
+			s.stats.Dropped++
+			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
 		full := s.full(q, h.Size)
 		if full == nil {
 			h.Number = s.next
@@ -45,12 +83,13 @@ func (s *Spool) reserve(ctx context.Context, h *Header) error {
 	}
 }
 
-// Room reports whether an object of n bytes is within the bounds on all streams.
+// Room reports whether an object of n bytes is within the bounds on all streams, and leaves
+// the reserve of the disk.
 func (s *Spool) Room(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return (s.o.Objects <= 0 || s.objects+s.pending < s.o.Objects) &&
-		(s.o.Bytes <= 0 || s.bytes+s.pbytes+n <= s.o.Bytes)
+		(s.o.Bytes <= 0 || s.bytes+s.pbytes+n <= s.o.Bytes) && s.cramped(n) == nil
 }
 
 // full says which bound one more object of n bytes would break. The caller holds mu.

@@ -23,6 +23,9 @@ type fsys interface {
 	ReadDir(name string) ([]os.DirEntry, error)
 	SyncDir(name string) error
 	Lock(name string) (io.Closer, error) // a directory; nil where there are no locks
+	// Room returns the bytes of the file system of a directory, and those that are left; 0
+	// and 0 where it does not say.
+	Room(name string) (size, left int64)
 }
 
 type file interface {
@@ -78,6 +81,14 @@ func (disk) Mkdir(name string) error {
 func (disk) ReadDir(name string) ([]os.DirEntry, error) { return os.ReadDir(name) }
 
 func (disk) SyncDir(name string) error { return durable.SyncDir(name) }
+
+func (disk) Room(name string) (size, left int64) {
+	var s unix.Statfs_t
+	if unix.Statfs(name, &s) != nil {
+		return 0, 0
+	}
+	return int64(s.Blocks) * int64(s.Bsize), int64(s.Bavail) * int64(s.Bsize)
+}
 
 // Cause names what is wrong with a disk in a word, for metrics and messages:
 // "full", "read_only", "quota", "too_large", "failing", or "other".

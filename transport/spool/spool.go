@@ -61,7 +61,11 @@ type Options struct {
 	Memory int64
 	// Strict makes Put fail when the disk takes nothing, instead of keeping the
 	// object in memory.
-	Strict  bool
+	Strict bool
+	// Reserve leaves an eighth of the disk, at most 64 MiB, to what the owner writes before
+	// it takes an object out. Without it a queue that has filled the disk could never be
+	// emptied. Put fails with ErrFull when only that is left, whatever the policy.
+	Reserve bool
 	Streams map[string]Limit // by stream
 	Default Limit            // of other streams
 
