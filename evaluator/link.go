@@ -39,6 +39,11 @@ func (s *Service) filters() []string {
 		s.roster.filters(transport.StatusTopic))
 }
 
+// maxInflightBytes bounds the chunks that intakes have not taken: 1024 of the default size, which
+// is as many as a broker sends unacknowledged, in all brokers that we know. Without a store a
+// worker waits until the broker has acknowledged its result, and that answer lies behind them.
+const maxInflightBytes = 128 << 20
+
 // dial connects to the broker, with a birth message and a last will.
 func (s *Service) dial(ctx context.Context) (transport.Client, error) {
 	o, err := daemon.BrokerOptions(s.cfg.Broker, s.log)
@@ -48,6 +53,7 @@ func (s *Service) dial(ctx context.Context) (transport.Client, error) {
 	o.Birth = func() (transport.Message, error) { return s.status(true) }
 	o.Will = func() (transport.Message, error) { return s.status(false) }
 	o.OnRefused, o.Background, o.Filters = s.refuse, true, s.filters()
+	o.MaxInflightBytes = maxInflightBytes
 	var c transport.Client
 	dialled := make(chan struct{})
 	defer close(dialled)

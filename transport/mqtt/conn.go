@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hencedge/hencedge/transport"
 )
@@ -21,6 +23,7 @@ const (
 	typePuback   = 4
 	typeSuback   = 9
 	typeUnsuback = 11
+	typePingreq  = 12 // of the client
 	typePingresp = 13
 )
 
@@ -38,17 +41,38 @@ const markerSize = 16 + 8
 // connection would only make the broker deliver the message again. Messages with QoS 0 are
 // treated in the same way unless qos0 is set, since a broker sends any number of them
 // without waiting for acknowledgements. Any other malformed packet ends the connection.
+//
+// It reads a message only when gate lets it in. Meanwhile the broker has to wait, and the
+// library's pings are answered here: the broker's answers lie behind that message.
 type guardedConn struct {
 	net.Conn
-	in     *bufio.Reader
-	limit  int
-	qos0   bool // messages with QoS 0 are taken
-	marker [16]byte
-	head   []byte // bytes to hand on first
-	pass   int    // bytes to hand on unchanged after head
-	err    error
-	killed atomic.Bool
+	in       *bufio.Reader
+	limit    int
+	qos0     bool          // messages with QoS 0 are taken
+	gate     gate          // nil: everything is let in
+	patience time.Duration // how long a message waits at the gate before it is late
+	marker   [16]byte
+	head     []byte // bytes to hand on first
+	pass     int    // bytes to hand on unchanged after head
+	next     *incoming
+	err      error
+	killed   atomic.Bool
+	ping     chan struct{} // holds one when a ping of the library is not answered
+	closed   chan struct{}
+	once     sync.Once
 }
+
+// incoming is a message of which the payload has not been read.
+type incoming struct {
+	topic string
+	head  []byte           // what comes before the payload
+	size  int              // of the payload, bytes
+	limit <-chan time.Time // ends its wait for room; nil: that has not begun
+	late  bool
+}
+
+// pong is the answer to a ping.
+var pong = []byte{typePingresp << 4, 0}
 
 // errKilled is what the library sees on a connection that was given up. The library would
 // ignore net.ErrClosed, which it takes for its own doing.
@@ -57,11 +81,23 @@ var errKilled = errors.New("connection given up")
 // kill closes the connection in a way that the library notices.
 func (g *guardedConn) kill() {
 	g.killed.Store(true)
-	g.Conn.Close()
+	g.Close()
+}
+
+// Close closes the connection, and ends a Read that waits for room.
+func (g *guardedConn) Close() error {
+	g.once.Do(func() { close(g.closed) })
+	return g.Conn.Close()
 }
 
 // Write writes b. On a killed connection it fails with errKilled.
 func (g *guardedConn) Write(p []byte) (int, error) {
+	if len(p) == 2 && p[0]>>4 == typePingreq {
+		select {
+		case g.ping <- struct{}{}:
+		default:
+		}
+	}
 	n, err := g.Conn.Write(p)
 	if err != nil && g.killed.Load() {
 		err = errKilled
@@ -70,7 +106,8 @@ func (g *guardedConn) Write(p []byte) (int, error) {
 }
 
 func newGuardedConn(c net.Conn, limit int, marker [16]byte) *guardedConn {
-	return &guardedConn{Conn: c, in: bufio.NewReaderSize(c, 16<<10), limit: limit, marker: marker}
+	return &guardedConn{Conn: c, in: bufio.NewReaderSize(c, 16<<10), limit: limit, marker: marker,
+		ping: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 // Read returns bytes whose framing was checked.
@@ -87,8 +124,11 @@ func (g *guardedConn) read(p []byte) (int, error) {
 		return 0, nil
 	}
 	for len(g.head) == 0 && g.pass == 0 {
-		if g.err == nil {
-			g.err = g.next()
+		if g.err == nil && g.next == nil {
+			g.err = g.packet()
+		}
+		if g.err == nil && g.next != nil {
+			g.err = g.admit()
 		}
 		if g.err != nil {
 			return 0, g.err
@@ -104,8 +144,40 @@ func (g *guardedConn) read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads the start of one packet and decides what becomes of it.
-func (g *guardedConn) next() error {
+// admit waits until the next message may come in, and hands it on then. If the library pings
+// meanwhile, it hands on an answer instead.
+func (g *guardedConn) admit() error {
+	for g.gate != nil {
+		again := g.gate(g.next.topic, g.next.size, g.next.late)
+		if again == nil {
+			break
+		}
+		if g.next.limit == nil {
+			g.next.limit = time.After(g.patience)
+		}
+		select {
+		case <-again:
+		case <-g.next.limit:
+			g.next.late = true
+		case <-g.ping:
+			g.head = pong
+			return nil
+		case <-g.closed:
+			return net.ErrClosed
+		}
+	}
+	g.head, g.pass = g.next.head, g.next.size
+	select {
+	case <-g.ping: // a connection that brings messages lives
+		g.head = append(bytes.Clone(pong), g.head...)
+	default:
+	}
+	g.next = nil
+	return nil
+}
+
+// packet reads the start of one packet and decides what becomes of it.
+func (g *guardedConn) packet() error {
 	first, err := g.in.ReadByte()
 	if err != nil {
 		return err
@@ -122,6 +194,12 @@ func (g *guardedConn) next() error {
 		want, ok := replySize[kind]
 		if !ok || length != want || first&0x0f != 0 {
 			return fmt.Errorf("%w: broker sent packet type %d of %d bytes", transport.ErrMalformed, kind, length)
+		}
+		if kind == typePingresp {
+			select {
+			case <-g.ping:
+			default:
+			}
 		}
 		g.head, g.pass = append([]byte{first}, encodeLength(length)...), length
 		return nil
@@ -156,14 +234,14 @@ func (g *guardedConn) next() error {
 		}
 		newLength = 2 + vary + markerSize
 	}
-	g.head = append([]byte{first}, encodeLength(newLength)...)
-	g.head = append(append(g.head, size[:]...), rest...)
+	head := append([]byte{first}, encodeLength(newLength)...)
+	head = append(append(head, size[:]...), rest...)
 	if skip {
-		g.head = append(g.head, g.marker[:]...)
-		g.head = binary.BigEndian.AppendUint64(g.head, uint64(payload))
+		head = append(head, g.marker[:]...)
+		g.head = binary.BigEndian.AppendUint64(head, uint64(payload))
 		return nil
 	}
-	g.pass = payload
+	g.next = &incoming{topic: string(rest[:topic]), head: head, size: payload}
 	return nil
 }
 

@@ -178,7 +178,10 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 		raw = ws
 	}
 	g := newGuardedConn(raw, c.opts.MaxInbound, c.marker)
-	g.qos0 = c.opts.Live
+	if g.qos0 = c.opts.Live; !g.qos0 {
+		c.router.flow.restart()
+		g.gate, g.patience = c.router.gate, c.opts.Patience
+	}
 	c.mu.Lock()
 	c.conn, c.opened = g, time.Now()
 	c.mu.Unlock()

@@ -29,6 +29,9 @@ type fakeBroker struct {
 	conn   net.Conn
 	seen   []packets.PublishPacket
 	asked  int // subscriptions
+	pings  int
+	sent   uint16   // messages
+	acked  []uint16 // message ids
 	logins []packets.ConnectPacket
 }
 
@@ -77,6 +80,28 @@ func (f *fakeBroker) published() []packets.PublishPacket {
 	return append([]packets.PublishPacket(nil), f.seen...)
 }
 
+// send writes messages with QoS 1 to the client, each under an id of its own.
+func (f *fakeBroker) send(t *testing.T, messages ...transport.Message) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range messages {
+		p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+		f.sent++
+		p.TopicName, p.Qos, p.Payload, p.MessageID = m.Topic, 1, m.Payload, f.sent
+		if err := p.Write(f.conn); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// count returns what get reads.
+func (f *fakeBroker) count(get func() int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return get()
+}
+
 func (f *fakeBroker) serve(c net.Conn) {
 	defer c.Close()
 	for {
@@ -99,7 +124,10 @@ func (f *fakeBroker) serve(c net.Conn) {
 			if f.ack {
 				answer = []byte{0x40, 2, byte(p.MessageID >> 8), byte(p.MessageID)}
 			}
+		case *packets.PubackPacket:
+			f.acked = append(f.acked, p.MessageID)
 		case *packets.PingreqPacket:
+			f.pings++
 			answer = []byte{0xd0, 0}
 		}
 		f.mu.Unlock()

@@ -13,10 +13,13 @@ const handlersPer = 8
 
 // inflow holds messages of the broker until their handlers return. It is bounded in number
 // and in bytes, whatever the broker sends. Each topic has a queue of its own and is handled
-// in order, one message at a time. Topics take turns. When a message does not fit, the
-// topic that holds the most loses its newest message. That message is not acknowledged, so
-// the broker delivers it again on the next connection, which is made as soon as there is
-// room.
+// in order, one message at a time. Topics take turns.
+//
+// A connection reads a message only when there is room for it (gate.go). When there was none
+// for too long, handlers are stuck: then messages are read all the same, so that answers
+// among them come through, and the topic that holds the most loses its newest message. That
+// message is not acknowledged, so the broker delivers it again on the next connection, which
+// is made as soon as there is room.
 type inflow struct {
 	limit  use
 	refuse func(topic string, err error)
@@ -25,7 +28,12 @@ type inflow struct {
 	mu     sync.Mutex
 	queues map[string]*queue // by topic
 	held   use
-	short  bool // a message is missing until the next connection
+	early  use           // messages that wait for a subscription
+	coming use           // let in, and still on their way through the library
+	line   []admitted    // these, in their order
+	wake   chan struct{} // closed when there may be room; nil: nobody waits
+	stuck  bool          // there was no room for too long
+	short  bool          // a message is missing until the next connection
 }
 
 // queue holds the messages of one topic.
@@ -47,8 +55,15 @@ type subscription struct {
 
 	// Of inflow, under its lock.
 	held    int      // messages whose handlers have not returned
+	coming  int      // let in, and still on their way
 	ready   []*queue // topics that have messages, in the order of their turns
 	running int      // goroutines that handle them
+}
+
+// admitted is a message that was let in. to is nil if there was no subscription.
+type admitted struct {
+	to    *subscription
+	bytes int
 }
 
 type arrival struct {
@@ -70,6 +85,13 @@ func newInflow(limit use, refuse func(string, error), renew func()) *inflow {
 // put queues a message for to, of which there is at least one.
 func (f *inflow) put(a *arrival, to []*subscription) {
 	f.mu.Lock()
+	lost := f.place(a, to)
+	f.mu.Unlock()
+	f.lose(lost)
+}
+
+// place is put without the lock, which the caller holds. It returns what found no room.
+func (f *inflow) place(a *arrival, to []*subscription) (lost []*arrival) {
 	q := f.queues[a.topic]
 	if q == nil {
 		q = &queue{topic: a.topic, sub: to[0]}
@@ -87,7 +109,11 @@ func (f *inflow) put(a *arrival, to []*subscription) {
 		lost = append(lost, a)
 	}
 	f.short = f.short || len(lost) > 0
-	f.mu.Unlock()
+	return lost
+}
+
+// lose reports messages that found no room.
+func (f *inflow) lose(lost []*arrival) {
 	for _, a := range lost {
 		f.refuse(a.topic, fmt.Errorf("%w: %d messages of %d bytes wait to be handled", transport.ErrLimit,
 			f.limit.messages, f.limit.bytes))
@@ -138,6 +164,9 @@ func (f *inflow) count(q *queue, n, bytes int) {
 	f.held.add(n, bytes)
 	q.held.add(n, bytes)
 	q.sub.held += n
+	if n < 0 {
+		f.awake()
+	}
 }
 
 // ready lets a queue have its turn. The caller holds mu.

@@ -19,6 +19,7 @@ const (
 	DefaultKeepAlive  = 60 * time.Second // between pings on an idle connection
 	maxInflight       = 1024             // inbound messages whose handlers have not returned
 	maxInflightBytes  = 64 << 20         // their payloads, bytes
+	patience          = 10 * time.Second // without room for what comes in
 	pingTimeout       = 30 * time.Second // for the answer to a ping
 	writeTimeout      = 30 * time.Second // for one chunk to leave: links below 4 KB/s need smaller chunks
 	connectTimeout    = 30 * time.Second // for TCP, TLS and MQTT handshakes
@@ -74,8 +75,13 @@ type Options struct {
 
 	// MaxInflight and MaxInflightBytes bound the inbound messages whose handlers have not
 	// returned, and their payloads; 0: 1024 messages, 64 MiB. Each subscription may have
-	// one besides. A client that is not Live drops what comes with QoS 0.
+	// one besides. Without room the client does not read from the broker. A client that is not
+	// Live drops what comes with QoS 0.
 	MaxInflight, MaxInflightBytes int
+	// Patience is how long the client stops reading from the broker for want of room; 0: 10 s.
+	// Then handlers count as stuck. Until there is room again it reads on, and drops what does
+	// not fit. The broker delivers that once more on the next connection.
+	Patience time.Duration
 
 	// MaxPending bounds the messages that are published and not yet acknowledged, over
 	// lost connections too and whoever has given one up; 0: 64.
@@ -184,6 +190,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("%w: %d inbound messages of %d bytes, want at least 1", transport.ErrOptions, o.MaxInflight,
 			o.MaxInflightBytes)
 	}
+	o.Patience = cmp.Or(o.Patience, patience)
 	if o.MaxPending == 0 {
 		o.MaxPending = maxPending
 	}

@@ -59,8 +59,9 @@ func (r *router) add(filter string, h func(transport.Delivery)) (*subscription, 
 	}
 	s, early, err := r.insert(filter, h)
 	for _, a := range early {
-		r.flow.put(a, []*subscription{s})
+		r.flow.takeEarly(a, []*subscription{s})
 	}
+	r.flow.changed()
 	return s, err
 }
 
@@ -209,29 +210,24 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 	}
 	a := &arrival{topic: topic, payload: payload, retained: m.Retained(), ack: m.Ack}
 	r.mu.Lock()
-	var to []*subscription
-	for _, s := range r.subs {
-		if matchTopic(s.filter, topic) {
-			to = append(to, s)
-		}
-	}
-	if len(to) > 0 {
+	if to := r.takers(topic); len(to) > 0 {
 		r.mu.Unlock()
 		if r.c.opts.Live {
 			deliver(a, to)
 		} else {
-			r.flow.put(a, to)
+			r.flow.take(a, to)
 		}
 		return
 	}
 	left := r.patience()
 	if left <= 0 || !r.expected(topic) {
+		r.flow.pass()
 		r.mu.Unlock()
 		r.stray(a)
 		return
 	}
-	most, mostBytes := min(maxStashed, r.c.opts.MaxInflight), min(maxStashedBytes, r.c.opts.MaxInflightBytes)
-	if len(r.stash) < most && r.stashed+len(payload) <= mostBytes {
+	if limit := r.stashLimit(); len(r.stash) < limit.messages && r.stashed+len(payload) <= limit.bytes {
+		r.flow.keep(len(payload))
 		r.stash = append(r.stash, a)
 		r.stashed += len(payload)
 		if r.sweeper == nil {
@@ -243,6 +239,7 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		r.mu.Unlock()
 		return
 	}
+	r.flow.pass()
 	r.mu.Unlock()
 	// Not acknowledged: the broker delivers it again on the next connection.
 	r.flow.missed()

@@ -46,6 +46,7 @@ func (r *router) sweep() {
 		return
 	}
 	strays := r.stash
+	r.flow.dropEarly(len(r.stash), r.stashed)
 	r.stash, r.stashed = nil, 0
 	r.mu.Unlock()
 	if r.c.ctx.Err() != nil { // the broker keeps them for the next process

@@ -144,6 +144,7 @@ func attempt(t *testing.T, o Options) error {
 	ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 	defer cancel()
 	c := &client{opts: o, end: end, ctx: ctx, log: o.Logger}
+	c.router = newRouter(c)
 	conn, err := c.open(nil, paho.ClientOptions{})
 	if err == nil {
 		defer conn.Close()

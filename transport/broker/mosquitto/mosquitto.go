@@ -100,6 +100,24 @@ func (b *Broker) Stop() { b.end(syscall.SIGTERM) }
 // Kill ends it at once: what it had not stored is gone.
 func (b *Broker) Kill() { b.end(syscall.SIGKILL) }
 
+// ProcessorTime returns the processor time that the broker has used since it was started.
+func (b *Broker) ProcessorTime(t testing.TB) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var user, system int64 // fields 14 and 15; the name, which may have spaces, ends with the last bracket
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 13 {
+		t.Fatalf("%q", text)
+	}
+	if _, err := fmt.Sscan(string(fields[11])+" "+string(fields[12]), &user, &system); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(user+system) * time.Second / 100 // USER_HZ
+}
+
 func (b *Broker) end(sig syscall.Signal) {
 	_ = b.cmd.Process.Signal(sig) // an error where it has ended already
 	_ = b.cmd.Wait()

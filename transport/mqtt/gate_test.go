@@ -1,0 +1,236 @@
+package mqtt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// use returns all that the client holds or has let in.
+func (f *inflow) use() (u use) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range []use{f.held, f.coming, f.early} {
+		u.add(one.messages, one.bytes)
+	}
+	return u
+}
+
+// waiting reports whether a message waits for room.
+func (f *inflow) waiting() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wake != nil
+}
+
+// TestBackpressure: a publisher that is faster than the handlers by far makes the broker wait,
+// whatever number of messages that sends without an acknowledgement. Nothing is refused or
+// lost or comes twice, memory stays within its bound, and other clients are served meanwhile.
+func TestBackpressure(t *testing.T) {
+	const topics, each, size = 4, 100, 32 << 10
+	forEachBroker(t, func(t *testing.T, b testBroker) {
+		ctx := testrig.Context(t)
+		var counters transport.Counters
+		lost := make(chan error, 1)
+		sub := dial(t, Options{URL: b.url(), ClientID: "small", MaxInflight: 6, MaxInflightBytes: 5 * size,
+			Patience: time.Hour, Counters: &counters, OnLost: func(err error) { lost <- err }})
+		flow := sub.(*client).router.flow
+		step := make(chan struct{})
+		var mu sync.Mutex
+		got := map[string][]string{}
+		n, most := 0, use{}
+		if err := sub.Subscribe(ctx, "up/+", func(d transport.Delivery) {
+			<-step
+			u := flow.use()
+			mu.Lock()
+			got[d.Topic] = append(got[d.Topic], strings.TrimRight(string(d.Payload), "."))
+			most = use{max(most.messages, u.messages), max(most.bytes, u.bytes)}
+			n++
+			mu.Unlock()
+			d.Ack()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		pub := dial(t, Options{URL: b.url(), ClientID: "fast"})
+		var all sync.WaitGroup
+		for topic := range topics {
+			all.Go(func() {
+				for i := range each {
+					payload := append(fmt.Append(nil, i), strings.Repeat(".", size)...)[:size]
+					if err := pub.Publish(ctx, fmt.Sprint("up/", topic), payload, false); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		testrig.Eventually(t, "the client to wait for room", flow.waiting)
+		in := newInbox()
+		if err := dial(t, Options{URL: b.url(), ClientID: "other"}).Subscribe(ctx, "st/+", in.take); err != nil {
+			t.Fatal(err)
+		}
+		board := dial(t, Options{URL: b.url(), ClientID: "board"})
+		if err := board.Publish(ctx, "st/a", []byte("status"), false); err != nil {
+			t.Fatal(err)
+		}
+		in.await(t, "status")
+		close(step)
+		testrig.Eventually(t, "all messages", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return n >= topics*each
+		})
+		all.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		var want []string
+		for i := range each {
+			want = append(want, fmt.Sprint(i))
+		}
+		for topic := range topics {
+			if g := got[fmt.Sprint("up/", topic)]; !slices.Equal(g, want) {
+				t.Errorf("topic %d: %d messages, want %d in order: %v", topic, len(g), each, g)
+			}
+		}
+		if most.messages > 6 || most.bytes > 5*size {
+			t.Errorf("%+v at a time", most)
+		}
+		if n := counters.Refused("limit"); n != 0 || len(lost) != 0 {
+			t.Errorf("%d messages refused, %d connections lost", n, len(lost))
+		}
+	})
+}
+
+// TestPingsWhileWaiting: the answers to pings lie behind messages for which there is no room,
+// and the connection does not count as dead.
+func TestPingsWhileWaiting(t *testing.T) {
+	t.Parallel()
+	f := newFakeBroker(t)
+	lost := make(chan error, 1)
+	c := dial(t, Options{URL: f.url(), ClientID: "a", KeepAlive: time.Second, pingTimeout: time.Second,
+		MaxInflight: 1, Patience: time.Hour, OnLost: func(err error) { lost <- err }})
+	step, handled := make(chan struct{}), make(chan string, 10)
+	if err := c.Subscribe(testrig.Context(t), "q", func(d transport.Delivery) {
+		<-step
+		handled <- string(d.Payload)
+		d.Ack()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"1", "2", "3"} {
+		f.send(t, transport.Message{Topic: "q", Payload: []byte(text)})
+	}
+	testrig.Eventually(t, "pings", func() bool { return f.count(func() int { return f.pings }) >= 4 })
+	close(step)
+	for _, want := range []string{"1", "2", "3"} {
+		if got := testrig.Receive(t, "message "+want, handled); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	testrig.Eventually(t, "acknowledgements", func() bool { return f.count(func() int { return len(f.acked) }) == 3 })
+	select {
+	case err := <-lost:
+		t.Errorf("connection lost: %v", err)
+	default:
+	}
+	// Answers that were given here do not count when the connection is silent again.
+	testrig.Eventually(t, "a further ping", func() bool { return f.count(func() int { return f.pings }) >= 6 })
+}
+
+// TestPatience: when handlers are stuck for too long, messages of others behind theirs come
+// through. What was dropped comes again when there is room.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	f := newFakeBroker(t)
+	var counters transport.Counters
+	c := dial(t, Options{URL: f.url(), ClientID: "a", MaxInflight: 1, Patience: 50 * time.Millisecond,
+		Counters: &counters})
+	step, other := make(chan struct{}), make(chan string, 10)
+	for topic, h := range map[string]func(transport.Delivery){
+		"stuck": func(d transport.Delivery) { <-step; d.Ack() },
+		"other": func(d transport.Delivery) { other <- string(d.Payload); d.Ack() },
+	} {
+		if err := c.Subscribe(testrig.Context(t), topic, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, topic := range []string{"stuck", "stuck", "stuck", "other"} {
+		f.send(t, transport.Message{Topic: topic, Payload: []byte(topic)})
+	}
+	testrig.Receive(t, "the message behind them", other)
+	if n := counters.Refused("limit"); n != 2 {
+		t.Errorf("%d messages refused, want 2", n)
+	}
+	close(step)
+	testrig.Eventually(t, "the next connection", func() bool { return f.count(func() int { return len(f.logins) }) == 2 })
+	flow := c.(*client).router.flow
+	testrig.Eventually(t, "room", func() bool { return flow.use() == use{} })
+	f.send(t, transport.Message{Topic: "stuck"}, transport.Message{Topic: "stuck"}, transport.Message{Topic: "other"})
+	testrig.Receive(t, "the message after that", other)
+	if n := counters.Refused("limit"); n != 2 {
+		t.Errorf("%d messages refused after there was room, want 2", n)
+	}
+}
+
+// TestEarlyFlood: what a session kept waits for its subscriptions without being refused,
+// however much it is.
+func TestEarlyFlood(t *testing.T) {
+	t.Parallel()
+	f := newFakeBroker(t)
+	var counters transport.Counters
+	c := dial(t, Options{URL: f.url(), ClientID: "a", MaxInflight: 8, Patience: time.Hour, Counters: &counters})
+	const n = 100
+	for i := range n {
+		f.send(t, transport.Message{Topic: "q", Payload: []byte{byte(i)}})
+	}
+	flow := c.(*client).router.flow
+	testrig.Eventually(t, "the client to wait for room", flow.waiting)
+	handled := make(chan byte, n)
+	if err := c.Subscribe(testrig.Context(t), "q", func(d transport.Delivery) {
+		handled <- d.Payload[0]
+		d.Ack()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if got := testrig.Receive(t, "a message", handled); int(got) != i {
+			t.Fatalf("got message %d, want %d", got, i)
+		}
+	}
+	testrig.Eventually(t, "room", func() bool { return flow.use() == use{} })
+	if n := counters.Refused("limit"); n != 0 {
+		t.Errorf("%d messages refused", n)
+	}
+}
+
+// TestCloseWhileWaiting: a client that waits for room can be closed, and a connection that
+// ends meanwhile is made again.
+func TestCloseWhileWaiting(t *testing.T) {
+	t.Parallel()
+	f := newFakeBroker(t)
+	c := dial(t, Options{URL: f.url(), ClientID: "a", MaxInflight: 1, Patience: time.Hour})
+	step := make(chan struct{})
+	if err := c.Subscribe(testrig.Context(t), "q", func(d transport.Delivery) { <-step; d.Ack() }); err != nil {
+		t.Fatal(err)
+	}
+	flow := c.(*client).router.flow
+	for range 3 {
+		f.send(t, transport.Message{Topic: "q"})
+	}
+	testrig.Eventually(t, "the client to wait for room", flow.waiting)
+	c.(*client).recycle()
+	testrig.Eventually(t, "the next connection", func() bool { return f.count(func() int { return len(f.logins) }) == 2 })
+	f.send(t, transport.Message{Topic: "q"})
+	testrig.Eventually(t, "the client to wait for room again", flow.waiting)
+	if err := c.Close(testrig.Context(t)); err != nil {
+		t.Error(err)
+	}
+	close(step)
+	testrig.Eventually(t, "room", func() bool { return flow.use() == use{} })
+}
