@@ -54,6 +54,8 @@ type router struct {
 
 	mu      sync.Mutex
 	subs    []*subscription
+	named   map[string]*subscription // those of one topic
+	wild    []*subscription          // the others
 	stash   []*arrival
 	stashed int         // bytes
 	added   time.Time   // of the newest subscription

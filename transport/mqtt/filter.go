@@ -22,6 +22,11 @@ func checkFilter(filter string) error {
 	return nil
 }
 
+// wildFilter reports whether a filter may cover other topics than the one of its name.
+func wildFilter(filter string) bool {
+	return strings.ContainsAny(filter, "+#") || strings.HasPrefix(filter, "$share/")
+}
+
 // matchTopic reports whether an MQTT filter (with + and #) covers topic. A
 // shared subscription's "$share/<group>/" is not part of the filter.
 func matchTopic(filter, topic string) bool {
@@ -33,14 +38,17 @@ func matchTopic(filter, topic string) bool {
 	if strings.HasPrefix(topic, "$") != strings.HasPrefix(filter, "$") {
 		return false
 	}
-	f, t := strings.Split(filter, "/"), strings.Split(topic, "/")
-	for i, part := range f {
-		if part == "#" {
-			return i == len(f)-1
-		}
-		if i >= len(t) || (part != "+" && part != t[i]) {
+	for {
+		part, filterRest, more := strings.Cut(filter, "/")
+		level, topicRest, deeper := strings.Cut(topic, "/")
+		switch {
+		case part == "#":
+			return !more
+		case part != "+" && part != level:
 			return false
+		case !more || !deeper:
+			return more == deeper || more && filterRest == "#"
 		}
+		filter, topic = filterRest, topicRest
 	}
-	return len(f) == len(t)
 }

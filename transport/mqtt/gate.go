@@ -25,7 +25,10 @@ func (r *router) gate(topic string, size int, late bool) (again <-chan struct{})
 
 // takers returns the subscriptions that a topic belongs to. The caller holds mu.
 func (r *router) takers(topic string) (to []*subscription) {
-	for _, s := range r.subs {
+	if s := r.named[topic]; s != nil {
+		to = append(to, s)
+	}
+	for _, s := range r.wild {
 		if matchTopic(s.filter, topic) {
 			to = append(to, s)
 		}

@@ -42,7 +42,7 @@ func (c *client) Subscribe(ctx context.Context, filter string, h func(transport.
 }
 
 func newRouter(c *client) *router {
-	r := &router{c: c, added: time.Now(), gone: map[string]bool{}}
+	r := &router{c: c, added: time.Now(), gone: map[string]bool{}, named: map[string]*subscription{}}
 	if c != nil {
 		r.flow = newInflow(use{c.opts.MaxInflight, c.opts.MaxInflightBytes}, r.refuse, c.recycle)
 	}
@@ -76,6 +76,11 @@ func (r *router) insert(filter string, h func(transport.Delivery)) (s *subscript
 	}
 	s = &subscription{filter: filter, handler: h, granted: make(chan struct{}), refused: make(chan error, 1)}
 	r.subs, r.added = append(r.subs, s), time.Now()
+	if wildFilter(filter) {
+		r.wild = append(r.wild, s)
+	} else {
+		r.named[filter] = s
+	}
 	delete(r.gone, filter)
 	kept := r.stash[:0]
 	for _, a := range r.stash {
@@ -94,12 +99,15 @@ func (r *router) insert(filter string, h func(transport.Delivery)) (s *subscript
 func (r *router) remove(s *subscription) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.subs {
-		if r.subs[i] == s {
-			r.subs = append(r.subs[:i:i], r.subs[i+1:]...)
-			return
-		}
+	r.subs, r.wild = without(r.subs, s), without(r.wild, s)
+	if r.named[s.filter] == s {
+		delete(r.named, s.filter)
 	}
+}
+
+// without returns list without s. It leaves list as it is.
+func without(list []*subscription, s *subscription) []*subscription {
+	return slices.DeleteFunc(slices.Clone(list), func(o *subscription) bool { return o == s })
 }
 
 // resubscribe asks for every filter again on a new connection, and keeps asking

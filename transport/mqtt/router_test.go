@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/hencedge/hencedge/transport"
@@ -16,7 +17,7 @@ func TestMatchTopic(t *testing.T) {
 		{"a/#", "a/b/c", true}, {"a/#", "a", true}, {"#", "a/b", true}, {"#", "$SYS/x", false},
 		{"$SYS/#", "$SYS/x", true}, {"+/x", "$SYS/x", false},
 		{"a/+/c", "a//c", true}, {"$share/g/a/+", "a/b", true}, {"$share/g/a/+", "b/a", false},
-		{"$share/g", "a", false}, {"a", "", false},
+		{"$share/g", "a", false}, {"a", "", false}, {"a/b/#", "a", false}, {"a/b", "a/b/", false}, {"a/+", "a/", true}, {"a/b/c", "a/b", false},
 	} {
 		if got := matchTopic(tc.filter, tc.topic); got != tc.want {
 			t.Errorf("%q against %q: %t", tc.filter, tc.topic, got)
@@ -33,5 +34,39 @@ func TestFilters(t *testing.T) {
 		if !matchTopic(filter, topic) || matchTopic(filter, topic+"/more") {
 			t.Errorf("%q against %q", filter, topic)
 		}
+	}
+}
+
+// A topic brings the subscriptions that cover it, however many others there are, and those
+// that were removed no more.
+func TestTakers(t *testing.T) {
+	r := newRouter(&client{ctx: t.Context()})
+	subs := map[string]*subscription{}
+	for _, filter := range []string{"a/b", "a/+", "a/#", "b", "$share/g/a/b", "+/c"} {
+		s, err := r.add(filter, func(transport.Delivery) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		subs[filter] = s
+	}
+	check := func(topic string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, s := range r.takers(topic) {
+			got = append(got, s.filter)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", topic, got, want)
+		}
+	}
+	check("a/b", "a/b", "a/+", "a/#", "$share/g/a/b")
+	check("b", "b")
+	check("a/c", "a/+", "a/#", "+/c")
+	check("c")
+	r.remove(subs["a/b"])
+	r.remove(subs["a/+"])
+	check("a/b", "a/#", "$share/g/a/b")
+	if _, err := r.add("b", func(transport.Delivery) {}); err == nil {
+		t.Error("a second subscription with one filter")
 	}
 }
