@@ -3,8 +3,10 @@ package loadbench
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +28,11 @@ type checker struct {
 	once   sync.Once
 	err    error
 
+	each    int64 // results of a window, if that is the same for all; else 0
+	lagging int64 // results that n windows of every device give, less n for each program
+
 	mu       sync.Mutex
+	came     sync.Cond // a result came
 	programs map[string]*tracked
 	windows  map[[32]byte]sent // by the id of the sealed window
 	open     map[[32]byte]*pieces
@@ -117,7 +123,42 @@ func newChecker(b *bed, o *outside) *checker {
 		}
 		c.programs[t.planned.Name] = t
 	}
+	c.came.L = &c.mu
+	c.each, c.lagging = c.perWindow(), c.expected(maxBit)-maxBit*int64(len(c.programs))
 	return c
+}
+
+// perWindow returns how many programs read each device, or 0 if the numbers differ or a
+// program reads several.
+func (c *checker) perWindow() int64 {
+	count := make([]int64, len(c.bed.devices))
+	for _, t := range c.programs {
+		for _, d := range t.devices[1:] {
+			if d != t.devices[0] {
+				return 0
+			}
+		}
+		count[t.devices[0]]++
+	}
+	if slices.Max(count) != slices.Min(count) {
+		return 0
+	}
+	return count[0]
+}
+
+// await waits until so many results came.
+func (c *checker) await(ctx context.Context, results int64) error {
+	defer context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.came.Broadcast()
+	})()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.results < results && ctx.Err() == nil {
+		c.came.Wait()
+	}
+	return ctx.Err()
 }
 
 // fail ends the run with the first error.
@@ -200,6 +241,7 @@ func (c *checker) object(topic string, sealed []byte, transient bool, at time.Ti
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.came.Broadcast()
 	k := &kept{topic: topic}
 	for i := range results {
 		t := of[i]

@@ -14,6 +14,7 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker/mosquitto"
 )
 
 func testOptions(t *testing.T) Options {
@@ -271,6 +272,83 @@ func TestExpected(t *testing.T) {
 		if got := c.expected(fed); got != want {
 			t.Errorf("%d results of %d windows each, want %d", got, fed, want)
 		}
+	}
+}
+
+// TestUnderWay: devices do not get further ahead of the results than brokers have room for.
+func TestUnderWay(t *testing.T) {
+	o := testOptions(t)
+	o.Broker = "somewhere"
+	for programs, want := range map[string]struct {
+		fed     int64 // windows that may be fed before the first result
+		results int64 // that let the next one go
+	}{
+		"{name: each, expr: mean(x), inputs: {x: device/load/x}}": {underWay / 3, 1},
+		"{name: back, expr: mean(x) - mean(prev(x)), inputs: {x: device/load/x}}": {
+			underWay/3 + 2, 1}, // each device's first window has no result
+		// A round of windows has three results.
+		"{name: each, expr: x, inputs: {x: device/load/x}}\n  - {name: one, expr: x, inputs: {x: dev-00001/load/x}}": {
+			underWay / 3, 3},
+	} {
+		o.Programs = filepath.Join(t.TempDir(), "programs.yaml")
+		if err := os.WriteFile(o.Programs, []byte("programs:\n  - "+programs+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b, err := newBed(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newChecker(b, new(outside))
+		w := &overBroker{house: &house{bed: b, checker: c}}
+		next := func(ctx context.Context, i int64) error {
+			return w.await(ctx, &prepared{device: int(i % 2), n: i / 2, chunks: make([][]byte, 3)})
+		}
+		for i := range want.fed {
+			if err := next(t.Context(), i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := next(ended, want.fed); err == nil {
+			t.Errorf("%s: a window is fed beyond %d", programs, want.fed)
+		}
+		w.started.Add(-1)
+		waits := make(chan error)
+		go func() { waits <- next(t.Context(), want.fed) }()
+		c.mu.Lock()
+		c.results += want.results
+		c.came.Broadcast()
+		c.mu.Unlock()
+		if err := <-waits; err != nil {
+			t.Error(err)
+		}
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestThroughBrokers: the same load through the embedded broker and through a real one.
+func TestThroughBrokers(t *testing.T) {
+	for name, url := range map[string]func() string{
+		Embedded:    func() string { return Embedded },
+		"mosquitto": func() string { return mosquitto.Start(t, nil, "allow_anonymous true\n").URL },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := testOptions(t)
+			o.Broker, o.Devices = url(), 10 // devices share connections
+			h := runningWith(t, o)
+			for range 2 {
+				s, err := h.run(t.Context(), shortLoad(10))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.fed != 100 || s.checked.results != 100 {
+					t.Errorf("%d windows, %d results checked, want 100", s.fed, s.checked.results)
+				}
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,7 +22,14 @@ type overBroker struct {
 	house   *house
 	server  server // the broker, if it runs in this process; else nil
 	clients []transport.Client
+	started atomic.Int64 // windows that were fed or wait for that
 }
+
+// underWay is how many chunks may be on their way to a result: fewer than any broker holds for
+// a client, and than the embedded one sends unacknowledged. Brokers acknowledge and drop what
+// comes faster than its receiver takes it. Devices with "ack: evaluator" have one window of
+// each stream under way.
+const underWay = 900
 
 // dialBroker connects the devices and the key holder, and subscribes to the results.
 func (h *house) dialBroker(ctx context.Context) (w *overBroker, err error) {
@@ -68,6 +76,9 @@ func (h *house) dialBroker(ctx context.Context) (w *overBroker, err error) {
 // them.
 func (w *overBroker) feed(ctx context.Context, p *prepared) error {
 	devices := w.clients[1:]
+	if err := w.await(ctx, p); err != nil {
+		return err
+	}
 	w.house.checker.sent(p)
 	var g errgroup.Group
 	for _, chunk := range p.chunks {
@@ -76,6 +87,20 @@ func (w *overBroker) feed(ctx context.Context, p *prepared) error {
 		})
 	}
 	return g.Wait()
+}
+
+// await waits until so many results came that a further window may be under way. If every
+// device has the same number of programs, windows are counted. Otherwise a window may need any
+// other, and devices stay at most some windows ahead of the slowest result.
+func (w *overBroker) await(ctx context.Context, p *prepared) error {
+	n, c := int64(len(w.house.devices)), w.house.checker
+	most := underWay / int64(len(p.chunks))
+	if each := c.each; each > 0 {
+		// Those that wait here were counted, and give no result before.
+		most = max(most, 2*int64(w.house.feeders()))
+		return c.await(ctx, (w.started.Add(1)-most)*each+c.lagging)
+	}
+	return c.await(ctx, (p.n+1-max(most/n, ahead))*int64(len(c.programs))+c.lagging)
 }
 
 // close disconnects. At somebody else's broker it first removes the evaluator's retained
