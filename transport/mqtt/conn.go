@@ -60,6 +60,12 @@ type guardedConn struct {
 	ping     chan struct{} // holds one when a ping of the library is not answered
 	closed   chan struct{}
 	once     sync.Once
+
+	// resumes says whether there are subscriptions to make again in a new session; may be nil.
+	resumes func() bool
+	writing sync.Mutex
+	holding bool     // messages wait for the subscriptions
+	held    [][]byte // these
 }
 
 // incoming is a message of which the payload has not been read.
@@ -98,11 +104,56 @@ func (g *guardedConn) Write(p []byte) (int, error) {
 		default:
 		}
 	}
+	if len(p) > 0 && p[0]>>4 == typePublish && g.hold(p) {
+		return len(p), nil
+	}
 	n, err := g.Conn.Write(p)
 	if err != nil && g.killed.Load() {
 		err = errKilled
 	}
 	return n, err
+}
+
+// A broker that lost the session has no subscriptions. A message that somebody answers must
+// not reach it before they are made again, or the answer finds nobody. The library sends what
+// was not acknowledged as soon as it is connected. So messages wait here: the library writes
+// each packet at once, and resends what was not acknowledged when this connection ends.
+
+// hold keeps a message until release, if it has to wait.
+func (g *guardedConn) hold(packet []byte) bool {
+	g.writing.Lock()
+	defer g.writing.Unlock()
+	if g.holding {
+		g.held = append(g.held, bytes.Clone(packet))
+	}
+	return g.holding
+}
+
+// begin decides, from the broker's answer to CONNECT, whether messages have to wait.
+func (g *guardedConn) begin(connack []byte) {
+	accepted, present := connack[1] == 0, connack[0]&1 == 1
+	g.writing.Lock()
+	defer g.writing.Unlock()
+	g.holding = accepted && !present && g.resumes != nil && g.resumes()
+}
+
+// release sends what was held. It may be called twice.
+func (g *guardedConn) release(timeout time.Duration) {
+	g.writing.Lock()
+	defer g.writing.Unlock()
+	for _, packet := range g.held {
+		if g.SetWriteDeadline(time.Now().Add(timeout)) != nil {
+			break
+		}
+		if _, err := g.Conn.Write(packet); err != nil {
+			g.kill()
+			break
+		}
+	}
+	if len(g.held) > 0 {
+		_ = g.SetWriteDeadline(time.Time{}) // fails on a closed connection
+	}
+	g.holding, g.held = false, nil
 }
 
 func newGuardedConn(c net.Conn, limit int, marker [16]byte) *guardedConn {
@@ -194,6 +245,13 @@ func (g *guardedConn) packet() error {
 		want, ok := replySize[kind]
 		if !ok || length != want || first&0x0f != 0 {
 			return fmt.Errorf("%w: broker sent packet type %d of %d bytes", transport.ErrMalformed, kind, length)
+		}
+		if kind == typeConnack {
+			answer, err := g.in.Peek(length)
+			if err != nil {
+				return err
+			}
+			g.begin(answer)
 		}
 		if kind == typePingresp {
 			select {

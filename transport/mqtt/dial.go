@@ -181,6 +181,7 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 	if g.qos0 = c.opts.Live; !g.qos0 {
 		c.router.flow.restart()
 		g.gate, g.patience = c.router.gate, c.opts.Patience
+		g.resumes = c.router.granted
 	}
 	c.mu.Lock()
 	c.conn, c.opened = g, time.Now()
@@ -193,10 +194,10 @@ func (c *client) connected() {
 	c.ever, c.attempts, c.lastErr, c.since = true, 0, nil, time.Now()
 	close(c.change)
 	c.change = make(chan struct{})
-	change := c.change
+	change, conn := c.change, c.conn
 	c.mu.Unlock()
 	c.log.Info("connected")
-	go c.router.resubscribe(change)
+	go c.router.resubscribe(change, func() { conn.release(c.opts.writeTimeout) })
 	if c.opts.Birth != nil {
 		go c.birth()
 	}

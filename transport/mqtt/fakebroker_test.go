@@ -23,12 +23,14 @@ import (
 type fakeBroker struct {
 	l      net.Listener
 	suback byte
+	forget bool // no connection finds its session
 
 	mu     sync.Mutex
 	ack    bool // answer publishes
 	conn   net.Conn
 	seen   []packets.PublishPacket
-	asked  int // subscriptions
+	asked  int           // subscriptions
+	later  chan struct{} // subscriptions are answered when it closes; nil: at once
 	pings  int
 	sent   uint16   // messages
 	acked  []uint16 // message ids
@@ -116,9 +118,19 @@ func (f *fakeBroker) serve(c net.Conn) {
 			f.conn = c
 			f.logins = append(f.logins, *p)
 			answer = []byte{0x20, 2, 1, 0}
+			if f.forget {
+				answer[2] = 0
+			}
 		case *packets.SubscribePacket:
 			f.asked++
 			answer = []byte{0x90, 3, byte(p.MessageID >> 8), byte(p.MessageID), f.suback}
+			if f.later != nil {
+				go func(later <-chan struct{}, answer []byte) {
+					<-later
+					c.Write(answer)
+				}(f.later, answer)
+				answer = nil
+			}
 		case *packets.PublishPacket:
 			f.seen = append(f.seen, *p)
 			if f.ack {

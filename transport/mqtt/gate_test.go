@@ -234,3 +234,54 @@ func TestCloseWhileWaiting(t *testing.T) {
 	close(step)
 	testrig.Eventually(t, "room", func() bool { return flow.use() == use{} })
 }
+
+// TestSubscribesFirst: when the broker has lost the session, nothing is published before the
+// subscriptions are made again: neither what was not acknowledged nor anything new. An answer
+// would find nobody. If the session is there, nothing waits.
+func TestSubscribesFirst(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{true, false} {
+		f := newFakeBroker(t)
+		c := dial(t, Options{URL: f.url(), ClientID: "a", KeepAlive: time.Second, MaxReconnect: time.Second})
+		for _, filter := range []string{"receipts", "other"} {
+			if err := c.Subscribe(testrig.Context(t), filter, func(transport.Delivery) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		results := make(chan error, 2)
+		publish := func(text string) {
+			go func() { results <- c.Publish(testrig.Context(t), "q", []byte(text), false) }()
+		}
+		publish("before")
+		testrig.Eventually(t, "the first message", func() bool { return len(f.published()) == 1 })
+		f.mu.Lock()
+		f.forget, f.later, f.ack = lost, make(chan struct{}), true
+		asked, pings := f.asked, f.pings
+		f.mu.Unlock()
+		f.cut()
+		testrig.Eventually(t, "a subscription", func() bool { return f.count(func() int { return f.asked }) > asked })
+		publish("after")
+		if lost {
+			testrig.Eventually(t, "pings", func() bool { return f.count(func() int { return f.pings }) >= pings+2 })
+			if n := len(f.published()); n != 1 {
+				t.Errorf("%d messages before the subscriptions were made", n-1)
+			}
+			close(f.later)
+		}
+		for range 2 {
+			if err := testrig.Receive(t, "an acknowledgement", results); err != nil {
+				t.Error(err)
+			}
+		}
+		if !lost {
+			close(f.later)
+		}
+		var got []string
+		for _, p := range f.published()[1:] {
+			got = append(got, string(p.Payload))
+		}
+		if !slices.Equal(got, []string{"before", "after"}) {
+			t.Errorf("session lost %t: %q on the second connection", lost, got)
+		}
+	}
+}

@@ -110,12 +110,30 @@ func without(list []*subscription, s *subscription) []*subscription {
 	return slices.DeleteFunc(slices.Clone(list), func(o *subscription) bool { return o == s })
 }
 
+// granted reports whether any subscription was ever granted.
+func (r *router) granted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.subs, func(s *subscription) bool {
+		select {
+		case <-s.granted:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
 // resubscribe asks for every filter again on a new connection, and keeps asking
-// for those that are refused until change closes, which means another connection.
-func (r *router) resubscribe(change <-chan struct{}) {
+// for those that are refused until change closes, which means another connection. It calls
+// asked when it has asked for each once, or after a while.
+func (r *router) resubscribe(change <-chan struct{}, asked func()) {
 	r.mu.Lock()
 	clear(r.gone)
 	r.mu.Unlock()
+	defer asked()
+	late := time.AfterFunc(subscribeWait, asked)
+	defer late.Stop()
 	for {
 		r.mu.Lock()
 		subs := append([]*subscription(nil), r.subs...)
@@ -129,6 +147,7 @@ func (r *router) resubscribe(change <-chan struct{}) {
 		if done {
 			return
 		}
+		asked()
 		retry := time.NewTimer(subscribeWait)
 		select {
 		case <-retry.C:
