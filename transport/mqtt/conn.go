@@ -43,14 +43,16 @@ const markerSize = 16 + 8
 // without waiting for acknowledgements. Any other malformed packet ends the connection.
 //
 // It reads a message only when gate lets it in. Meanwhile the broker has to wait, and the
-// library's pings are answered here: the broker's answers lie behind that message.
+// library's pings are answered here: the broker's answers lie behind that message. Payloads go
+// to deposit, and the library gets the same message without one: it would copy them twice.
 type guardedConn struct {
 	net.Conn
 	in       *bufio.Reader
 	limit    int
-	qos0     bool          // messages with QoS 0 are taken
-	gate     gate          // nil: everything is let in
-	patience time.Duration // how long a message waits at the gate before it is late
+	qos0     bool                 // messages with QoS 0 are taken
+	gate     gate                 // nil: everything is let in
+	deposit  func(payload []byte) // takes the payload of what gate let in
+	patience time.Duration        // how long a message waits at the gate before it is late
 	marker   [16]byte
 	head     []byte // bytes to hand on first
 	pass     int    // bytes to hand on unchanged after head
@@ -71,7 +73,8 @@ type guardedConn struct {
 // incoming is a message of which the payload has not been read.
 type incoming struct {
 	topic string
-	head  []byte           // what comes before the payload
+	first byte             // of the packet
+	vary  []byte           // what comes between its length and the payload
 	size  int              // of the payload, bytes
 	limit <-chan time.Time // ends its wait for room; nil: that has not begun
 	late  bool
@@ -217,7 +220,17 @@ func (g *guardedConn) admit() error {
 			return net.ErrClosed
 		}
 	}
-	g.head, g.pass = g.next.head, g.next.size
+	handOn := g.next.size
+	if g.gate != nil {
+		payload := make([]byte, g.next.size)
+		if _, err := io.ReadFull(g.in, payload); err != nil {
+			return err
+		}
+		g.deposit(payload)
+		handOn = 0
+	}
+	g.head = append([]byte{g.next.first}, encodeLength(len(g.next.vary)+handOn)...)
+	g.head, g.pass = append(g.head, g.next.vary...), handOn
 	select {
 	case <-g.ping: // a connection that brings messages lives
 		g.head = append(bytes.Clone(pong), g.head...)
@@ -284,22 +297,17 @@ func (g *guardedConn) packet() error {
 	if _, err := io.ReadFull(g.in, rest); err != nil {
 		return err
 	}
-	newLength := length
-	skip := payload > g.limit || qos == 0 && !g.qos0
-	if skip {
-		if _, err := io.CopyN(io.Discard, g.in, int64(payload)); err != nil {
-			return err
-		}
-		newLength = 2 + vary + markerSize
-	}
-	head := append([]byte{first}, encodeLength(newLength)...)
-	head = append(append(head, size[:]...), rest...)
-	if skip {
-		head = append(head, g.marker[:]...)
-		g.head = binary.BigEndian.AppendUint64(head, uint64(payload))
+	varying := append(size[:], rest...)
+	if payload <= g.limit && (qos > 0 || g.qos0) {
+		g.next = &incoming{topic: string(rest[:topic]), first: first, vary: varying, size: payload}
 		return nil
 	}
-	g.next = &incoming{topic: string(rest[:topic]), head: head, size: payload}
+	if _, err := io.CopyN(io.Discard, g.in, int64(payload)); err != nil {
+		return err
+	}
+	g.head = append([]byte{first}, encodeLength(len(varying)+markerSize)...)
+	g.head = append(append(g.head, varying...), g.marker[:]...)
+	g.head = binary.BigEndian.AppendUint64(g.head, uint64(payload))
 	return nil
 }
 

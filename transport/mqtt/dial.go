@@ -181,7 +181,7 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 	if g.qos0 = c.opts.Live; !g.qos0 {
 		c.router.flow.restart()
 		g.gate, g.patience = c.router.gate, c.opts.Patience
-		g.resumes = c.router.granted
+		g.deposit, g.resumes = c.router.flow.deposit, c.router.granted
 	}
 	c.mu.Lock()
 	c.conn, c.opened = g, time.Now()

@@ -15,12 +15,12 @@ func (r *router) gate(topic string, size int, late bool) (again <-chan struct{})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if to := r.takers(topic); len(to) > 0 {
-		return r.flow.admit(to[0], size, late)
+		return r.flow.admit(to[0], topic, size, late)
 	}
 	if r.patience() <= 0 || !r.expected(topic) { // it is dropped
 		late = true
 	}
-	return r.flow.admitEarly(r.stashLimit(), size, late)
+	return r.flow.admitEarly(topic, r.stashLimit(), size, late)
 }
 
 // takers returns the subscriptions that a topic belongs to. The caller holds mu.
@@ -45,7 +45,7 @@ func (r *router) stashLimit() use {
 // admit lets a message of s in if there is room for it. A subscription may always have one,
 // so that none waits for the handlers of another. When a message is late, handlers are stuck,
 // and everything is let in until there is room again.
-func (f *inflow) admit(s *subscription, n int, late bool) (again <-chan struct{}) {
+func (f *inflow) admit(s *subscription, topic string, n int, late bool) (again <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fits := f.fits(n)
@@ -59,13 +59,13 @@ func (f *inflow) admit(s *subscription, n int, late bool) (again <-chan struct{}
 		return f.waker()
 	}
 	s.coming++
-	f.letIn(s, n)
+	f.letIn(admitted{to: s, topic: topic, bytes: n})
 	return nil
 }
 
 // admitEarly lets a message in for which there is no subscription, if it fits beside what
 // waits for one. limit bounds these.
-func (f *inflow) admitEarly(limit use, n int, late bool) (again <-chan struct{}) {
+func (f *inflow) admitEarly(topic string, limit use, n int, late bool) (again <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// All that is on its way might wait as well.
@@ -74,7 +74,7 @@ func (f *inflow) admitEarly(limit use, n int, late bool) (again <-chan struct{})
 	if !fits && !late && messages > 0 {
 		return f.waker()
 	}
-	f.letIn(nil, n)
+	f.letIn(admitted{topic: topic, bytes: n})
 	return nil
 }
 
@@ -84,9 +84,27 @@ func (f *inflow) fits(n int) bool {
 		f.held.bytes+f.coming.bytes+f.early.bytes+n <= f.limit.bytes
 }
 
-func (f *inflow) letIn(s *subscription, n int) {
-	f.line = append(f.line, admitted{s, n})
-	f.coming.add(1, n)
+func (f *inflow) letIn(a admitted) {
+	f.line = append(f.line, a)
+	f.coming.add(1, a.bytes)
+}
+
+// deposit keeps the payload of the newest message that was let in.
+func (f *inflow) deposit(payload []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.line[len(f.line)-1].payload = payload
+}
+
+// payload returns what was deposited for the first message on the line, which the library has
+// handed on without it. got is its payload there. ok is false if that is another message.
+func (f *inflow) payload(topic string, got []byte) (payload []byte, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.line) == 0 { // of a client without a gate
+		return got, true
+	}
+	return f.line[0].payload, f.line[0].topic == topic && len(got) == 0
 }
 
 // arrived takes the first message off the line. The caller holds mu.
@@ -95,6 +113,7 @@ func (f *inflow) arrived() {
 		return
 	}
 	first := f.line[0]
+	f.line[0].payload = nil
 	f.line = f.line[1:]
 	f.coming.add(-1, -first.bytes)
 	if first.to != nil {

@@ -285,3 +285,33 @@ func TestSubscribesFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestOutOfOrder: a message never gets the payload of another one.
+func TestOutOfOrder(t *testing.T) {
+	r := newRouter(&client{ctx: t.Context(), log: testrig.Quiet(), opts: Options{MaxInflight: 8,
+		MaxInflightBytes: 1 << 20, strayWait: time.Minute}})
+	handled := make(chan string, 8)
+	if _, err := r.add("+", func(d transport.Delivery) { handled <- d.Topic + " " + string(d.Payload) }); err != nil {
+		t.Fatal(err)
+	}
+	let := func(topic, payload string) {
+		if r.gate(topic, len(payload), false) != nil {
+			t.Fatal("there is no room")
+		}
+		r.flow.deposit([]byte(payload))
+	}
+	acked := 0
+	let("a", "of a")
+	let("b", "of b")
+	r.dispatch(nil, fakeMessage{"b", nil, &acked})
+	r.dispatch(nil, fakeMessage{"a", []byte("x"), &acked})
+	if len(handled) != 0 {
+		t.Errorf("handled %q", <-handled)
+	}
+	for _, topic := range []string{"a", "b"} {
+		r.dispatch(nil, fakeMessage{topic, nil, &acked})
+		if got := testrig.Receive(t, "a message", handled); got != topic+" of "+topic {
+			t.Errorf("got %q", got)
+		}
+	}
+}

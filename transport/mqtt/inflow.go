@@ -62,8 +62,10 @@ type subscription struct {
 
 // admitted is a message that was let in. to is nil if there was no subscription.
 type admitted struct {
-	to    *subscription
-	bytes int
+	to      *subscription
+	topic   string
+	bytes   int
+	payload []byte // nil until it was read
 }
 
 type arrival struct {

@@ -235,6 +235,12 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		m.Ack()
 		return
 	}
+	payload, ok := r.flow.payload(topic, payload)
+	if !ok {
+		r.c.log.Error("messages come in another order than they were read, reconnecting", "topic", topic)
+		r.c.recycle()
+		return
+	}
 	a := &arrival{topic: topic, payload: payload, retained: m.Retained(), ack: m.Ack}
 	r.mu.Lock()
 	if to := r.takers(topic); len(to) > 0 {
