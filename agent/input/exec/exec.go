@@ -5,18 +5,14 @@ package exec
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"strings"
-	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 // environment is all that a command sees.
@@ -66,18 +62,12 @@ func output(ctx context.Context, command []string) (string, error) {
 	defer kill()
 	cmd := exec.CommandContext(running, command[0], command[1:]...)
 	cmd.Env, cmd.Dir = environment, "/"
-	// A group of its own can be killed with all its children.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for children that left the group and hold the pipe
 	out, complaint := &limited{most: input.MaxText, full: kill}, &limited{most: 4096, full: kill}
 	cmd.Stdout, cmd.Stderr = out, complaint
-	if err := cmd.Start(); err != nil {
+	err := role.RunGroup(cmd)
+	if err != nil && cmd.Process == nil {
 		return "", err
 	}
-	ended(cmd.Process.Pid)
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
-	err := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s did not end in time and was killed: %w", command[0], ctx.Err())
@@ -89,13 +79,6 @@ func output(ctx context.Context, command []string) (string, error) {
 		return "", fmt.Errorf("%s: %w", command[0], err)
 	}
 	return out.String(), nil
-}
-
-// ended waits until a child has ended and leaves it to be reaped: until then its
-// number belongs to no other group.
-func ended(pid int) {
-	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
-	}
 }
 
 // limited keeps the first bytes, throws the rest away, and calls full when there

@@ -4,17 +4,15 @@ package httppoll
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/transport/tlsutil"
+	"github.com/hencedge/hencedge/internal/daemon"
 )
 
 // Input is one page.
@@ -32,19 +30,11 @@ func New(in config.Input, env input.Env) (*Input, error) {
 	if in.HTTP == nil {
 		return nil, fmt.Errorf("%w: input %s has no page", input.ErrNoSensor, in.Name)
 	}
-	tls, err := tlsutil.Files{CA: in.HTTP.CA, Cert: in.HTTP.Cert, Key: in.HTTP.Key,
-		ServerName: in.HTTP.ServerName}.Config()
+	client, err := daemon.WebClient(in.HTTP, 2*in.Every+10*time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("input %s: %w", in.Name, err)
 	}
-	return &Input{cfg: in, worker: input.NewWorker(in, env), texts: input.NewTexts(env.Counters()),
-		client: &http.Client{
-			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: tls, MaxConnsPerHost: 1,
-				IdleConnTimeout:        2*in.Every + 10*time.Second,
-				MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: false},
-			// Credentials must not go anywhere else.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}}, nil
+	return &Input{cfg: in, worker: input.NewWorker(in, env), texts: input.NewTexts(env.Counters()), client: client}, nil
 }
 
 // Sensor adds a quantity.
@@ -66,17 +56,9 @@ func (h *Input) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("User-Agent", "hencedge")
 	req.Header.Set("Accept", "application/json, text/plain;q=0.9, */*;q=0.1")
-	if err := h.authorize(req); err != nil {
-		return err
-	}
-	resp, err := h.client.Do(req)
+	resp, err := daemon.WebAsk(h.client, req, h.cfg.HTTP)
 	if err != nil {
-		var whole *url.Error // with the query, which may hold secrets
-		if errors.As(err, &whole) {
-			err = fmt.Errorf("%s: %w", req.URL.Host, whole.Err)
-		}
 		return err
 	}
 	defer resp.Body.Close()
@@ -103,30 +85,6 @@ func target(resp *http.Response) string {
 		return ""
 	}
 	return " to " + input.Clip(u.Scheme+"://"+u.Host+u.EscapedPath())
-}
-
-// authorize adds the credentials, which are read anew for every request, so that
-// they can be changed.
-func (h *Input) authorize(req *http.Request) error {
-	c := h.cfg.HTTP
-	if c.Username != "" {
-		password, err := c.Password.Resolve()
-		if err != nil {
-			return err
-		}
-		req.SetBasicAuth(c.Username, string(password))
-	}
-	token, err := c.Token.Resolve()
-	switch {
-	case err != nil:
-		return err
-	case token == nil:
-	case c.Header != "":
-		req.Header.Set(c.Header, string(token))
-	default:
-		req.Header.Set("Authorization", "Bearer "+string(token))
-	}
-	return nil
 }
 
 var _ input.Input = (*Input)(nil)

@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+// WebFiles returns the TLS files of a web server.
+func WebFiles(h *config.HTTP) tlsutil.Files {
+	return tlsutil.Files{CA: h.CA, Cert: h.Cert, Key: h.Key, ServerName: h.ServerName}
+}
+
+// WebClient returns a client for a web server, which has one connection and keeps it for
+// idle. It follows no redirects, so that neither data nor credentials go anywhere else. It
+// fails when a certificate or key cannot be read.
+func WebClient(h *config.HTTP, idle time.Duration) (*http.Client, error) {
+	tls, err := WebFiles(h).Config()
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: tls, MaxConnsPerHost: 1,
+			IdleConnTimeout: idle, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: false},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// WebAsk sends a request with the credentials of h, which are read anew each time, so that they
+// can be changed. Its errors do not show the query, which may hold secrets.
+func WebAsk(c *http.Client, req *http.Request, h *config.HTTP) (*http.Response, error) {
+	req.Header.Set("User-Agent", "hencedge")
+	if err := authorize(req, h); err != nil {
+		return nil, err
+	}
+	resp, err := c.Do(req)
+	var whole *url.Error
+	if errors.As(err, &whole) {
+		err = fmt.Errorf("%s: %w", req.URL.Host, whole.Err)
+	}
+	return resp, err
+}
+
+func authorize(req *http.Request, h *config.HTTP) error {
+	if h.Username != "" {
+		password, err := h.Password.Resolve()
+		if err != nil {
+			return err
+		}
+		req.SetBasicAuth(h.Username, string(password))
+	}
+	token, err := h.Token.Resolve()
+	switch {
+	case err != nil:
+		return err
+	case token == nil:
+	case h.Header != "":
+		req.Header.Set(h.Header, string(token))
+	default:
+		req.Header.Set("Authorization", "Bearer "+string(token))
+	}
+	return nil
+}
