@@ -173,4 +173,7 @@ func (c *checker) keyHolder(k *KeyHolder) {
 		c.ownTopic(fmt.Sprintf("topics[%d]", i), t, k.Broker.TopicPrefix)
 	}
 	c.limits(k.Limits)
+	if k.Alerts != nil {
+		c.alerts(k)
+	}
 }

@@ -134,6 +134,7 @@ func (k *KeyHolder) SetDefaults() {
 	orDefault(&k.Output, "table")
 	k.Limits.setDefaults()
 	k.Log.setDefaults()
+	k.Alerts.setDefaults(k.Name)
 }
 
 // SetDefaults fills every optional field that is zero, and the capacity of a

@@ -292,6 +292,8 @@ type KeyHolder struct {
 	Limits  Limits  `yaml:"limits"`
 	Log     Log     `yaml:"log"`
 	Metrics Metrics `yaml:"metrics"`
+	// Alerts are alarms on decrypted results; they need State.
+	Alerts *Alerts `yaml:"alerts"`
 
 	origin
 }

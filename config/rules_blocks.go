@@ -14,6 +14,9 @@ var live = []string{"agent", "remote"}
 var blockRules = map[string][]rule.Relation{
 	"AgentKeys": keyRules,
 	"Evaluator": evaluatorRules,
+	"KeyHolder": keyHolderRules,
+	"AlertRule": alertRules,
+	"Receiver":  receiverRules,
 	"Broker":    brokerRules,
 	"MQTT":      connectionRules(plainBroker, tlsBroker, "use tcp://"),
 	"HTTP":      httpRules,

@@ -245,8 +245,8 @@ func TestSchemaOfRemote(t *testing.T) {
 // No rule is for the check or for the schema alone, except those that JSON Schema cannot say
 // and those that arithmetic elsewhere checks.
 func TestRulesHaveTwoSides(t *testing.T) {
-	unsayable := []string{"Hours.Zone"}      // the zones that the machine knows
-	elsewhere := []string{"Stream.Channels"} // counted with their samples
+	unsayable := []string{"Hours.Zone"}                          // the zones that the machine knows
+	elsewhere := []string{"Stream.Channels", "Alerts.Receivers"} // counted there
 	for id, r := range fieldRules {
 		v := reflect.ValueOf(r)
 		list := v.FieldByName("list")
@@ -275,7 +275,7 @@ func fieldOfRules(t *testing.T, id string) reflect.StructField {
 		Stream{}, Window{}, Channel{}, Events{}, Replay{}, Source{}, Point{}, Input{}, I2C{}, SPI{}, Register{},
 		Modbus{},
 		Line{}, CAN{},
-		Serial{}, Exec{}, HTTP{}, MQTT{}} {
+		Serial{}, Exec{}, HTTP{}, MQTT{}, Alerts{}, AlertRule{}, Receiver{}, Webhook{}, AlertMQTT{}, Silence{}} {
 		if f, ok := reflect.TypeOf(v).FieldByName(name); ok && reflect.TypeOf(v).Name() == owner {
 			return f
 		}

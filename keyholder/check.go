@@ -11,12 +11,14 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/keyholder/alert"
 	"github.com/hencedge/hencedge/transport"
 )
 
 // Check reports whether results could be read with this configuration. It looks at the
 // key set and the permissions of its secrets, the evaluators' keys, the broker's TLS files
-// and password, and the directory of the state. It changes nothing and does not connect.
+// and password, the directory of the state, and what the receivers of alarms need. It changes
+// nothing and does not connect.
 // It returns all mistakes as one *config.Errors, each with its place in the file.
 func Check(cfg *config.KeyHolder) error {
 	c := &checker{cfg: cfg}
@@ -27,6 +29,9 @@ func Check(cfg *config.KeyHolder) error {
 	}
 	daemon.CheckBroker(cfg.Broker, "the user that reads results", "", c.fail)
 	c.state()
+	if cfg.Alerts != nil {
+		alert.Check(cfg.Alerts, c.fail)
+	}
 	return c.errs.Err()
 }
 
@@ -35,6 +40,9 @@ func Warnings(cfg *config.KeyHolder) []string {
 	var out []string
 	if cfg.Receipts && cfg.State == "" {
 		out = append(out, "receipts without state: after a restart, results that were read before are read again")
+	}
+	if cfg.Alerts != nil {
+		out = append(out, alert.Warnings(cfg.Alerts, cfg.Broker)...)
 	}
 	return out
 }

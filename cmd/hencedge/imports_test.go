@@ -27,6 +27,7 @@ var neverLinks = map[string][]string{
 	"evaluator/store":   {"henc"},
 	"henc":              {"henc/secret"},
 	"keyset":            {"henc/secret"},
+	"keyholder/alert":   {"henc", "henc/secret", "keyset"},
 	"cmd/hencedge":      {"internal/testenv", "internal/testrig", "internal/vectors", "cutrantt/internal/fault"},
 	"transport":         {"transport/mqtt", "transport/spool", "transport/delivery"},
 	"transport/mqtt":    {"transport/spool", "transport/delivery"},

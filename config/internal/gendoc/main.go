@@ -77,7 +77,8 @@ var sections = map[string][]string{
 	"i2c and spi": {"I2C",
 		"SPI", "Register"},
 	"modbus": {"Modbus", "Register", "Line"}, "serial ports": {"Serial", "Line"}, "commands": {"Exec"},
-	"web servers": {"HTTP"},
+	"web servers": {"HTTP"}, "alert rules": {"AlertRule"}, "receivers": {"Receiver", "Webhook", "AlertMQTT"},
+	"silences": {"Silence"},
 }
 
 // fromTables takes the meaning of a key from the documentation, which is written

@@ -27,7 +27,7 @@ func Command(c *cli.App) *cobra.Command {
 trusts the evaluators whose public keys stand in the configuration or in --signer. It
 decrypts the results of approved programs and refuses everything else; each kind of
 refusal has its own error.`,
-		a.approveCommand(), a.watchCommand(), a.decryptCommand(), a.verifyCommand())
+		a.approveCommand(), a.watchCommand(), a.decryptCommand(), a.verifyCommand(), a.alertsCommand())
 }
 
 func (a *app) watchCommand() *cobra.Command {
@@ -41,7 +41,8 @@ func (a *app) watchCommand() *cobra.Command {
 		Long: `watch subscribes to the results on the configured broker. It verifies and decrypts
 each and prints it as a row of a table, or as data with --format. Refused objects are
 logged on standard error and do not affect later ones. watch runs until it is
-interrupted, or for --count results.`,
+interrupted, or for --count results. It raises the alarms that the configuration asks for
+under "alerts" and delivers them; "results alerts" shows them.`,
 		Example: `  hencedge results watch -c keyholder.yaml
   hencedge results watch --json --count 10`,
 		Args: cli.NoArgs,
@@ -128,6 +129,10 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		return err
 	}
 	ctx := cmd.Context()
+	if s.alarms, err = startAlarms(ctx, cfg, log); err != nil {
+		return err
+	}
+	defer s.alarms.stop()
 	s.service.start(ctx)
 	client, err := keyholder.Dial(ctx, cfg.Broker, log)
 	if err != nil {
@@ -141,12 +146,12 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		receipts.Use(client)
 		s.tally.Damage(receipts.Damaged())
 	}
-	stopMetrics, err := daemon.ServeMetrics(w.metrics, &s.tally, log)
+	stopMetrics, err := daemon.ServeMetrics(w.metrics, s.collector(), log)
 	if err != nil {
 		return err
 	}
 	defer stopMetrics()
-	return keyholder.Watch(ctx, r, keyholder.WatchOptions{
+	err = keyholder.Watch(s.alarms.ctx, r, keyholder.WatchOptions{
 		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics,
 		Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count,
 		OnReady: func() {
@@ -155,6 +160,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		},
 		OnResult: s.result, OnUnread: s.unread, OnRefused: s.refused,
 	})
+	return errors.Join(err, s.alarms.finish(ctx))
 }
 
 // complete takes from the configuration what no flag says.
@@ -177,6 +183,7 @@ type session struct {
 	save    string   // directory of sealed results; empty: they are not kept
 	saved   [32]byte // the newest object there
 	tally   keyholder.Tally
+	alarms  *alarms
 	log     *slog.Logger
 }
 
@@ -192,6 +199,9 @@ func (s *session) result(r *keyholder.Result) error {
 			return err
 		}
 		s.saved = r.ID
+	}
+	if err := s.alarms.observe(r); err != nil {
+		return err
 	}
 	return s.write(r)
 }

@@ -1,0 +1,199 @@
+package alert
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
+)
+
+// web posts to a page.
+type web struct {
+	cfg    *config.HTTP
+	client *http.Client
+}
+
+func newWeb(cfg *config.HTTP) (*web, error) {
+	client, err := daemon.WebClient(cfg, time.Minute)
+	return &web{cfg, client}, err
+}
+
+func (w *web) close() { w.client.CloseIdleConnections() }
+
+// post posts JSON to the page with the path added. A status from 400 to 499 refuses it,
+// other than those that ask to come again.
+func (w *web) post(ctx context.Context, path string, body []byte, header http.Header) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(w.cfg.URL, "/")+path,
+		bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if header != nil {
+		req.Header = header
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := daemon.WebAsk(w.client, req, w.cfg)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // so that the connection can be used again
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		return nil
+	}
+	line, _, _ := strings.Cut(string(answer[:min(len(answer), 200)]), "\n")
+	err = fmt.Errorf("%s answers %s: %q", req.URL.Host, resp.Status, line)
+	switch resp.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return err
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 500 {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return err
+}
+
+// webhook posts events signed as the Standard Webhooks specification says: HMAC-SHA256 over
+// id, time and body.
+type webhook struct {
+	*web
+	secret config.Secret
+	now    func() time.Time
+}
+
+func newWebhook(cfg *config.Webhook) (*webhook, error) {
+	w, err := newWeb(&cfg.HTTP)
+	return &webhook{w, cfg.Secret, time.Now}, err
+}
+
+func (w *webhook) send(ctx context.Context, e *Event) error {
+	body, err := e.text()
+	if err != nil {
+		return err
+	}
+	key, err := signingKey(w.secret)
+	if err != nil {
+		return err
+	}
+	defer clear(key)
+	at := strconv.FormatInt(w.now().Unix(), 10)
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", e.ID, at, body)
+	header := http.Header{}
+	header.Set("Webhook-Id", e.ID)
+	header.Set("Webhook-Timestamp", at)
+	header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	return w.post(ctx, "", body, header)
+}
+
+// leastKey is the least length of a signing key, bytes.
+const leastKey = 16
+
+// signingKey reads the key of a webhook: "whsec_" and base64, or any other bytes.
+func signingKey(s config.Secret) ([]byte, error) {
+	key, err := s.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	if text, ok := bytes.CutPrefix(key, []byte("whsec_")); ok {
+		raw := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+		n, err := base64.StdEncoding.Decode(raw, text)
+		clear(key)
+		if err != nil {
+			return nil, errors.New("the secret is not base64 after whsec_")
+		}
+		key = raw[:n]
+	}
+	if len(key) < leastKey {
+		return nil, fmt.Errorf("the secret has %d bytes, use at least %d", len(key), leastKey)
+	}
+	return key, nil
+}
+
+// alertmanager posts alarms to the API of Prometheus' Alertmanager, version 2.
+type alertmanager struct {
+	*web
+	now func() time.Time
+}
+
+func newAlertmanager(cfg *config.HTTP) (*alertmanager, error) {
+	w, err := newWeb(cfg)
+	return &alertmanager{w, time.Now}, err
+}
+
+// lasting is how long an alarm stays with an Alertmanager that is not told again.
+const lasting = time.Hour
+
+// postable is an alert as the API takes it.
+type postable struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	StartsAt    time.Time         `json:"startsAt"`
+	EndsAt      time.Time         `json:"endsAt"`
+}
+
+func (a *alertmanager) send(ctx context.Context, e *Event) error { return a.refresh(ctx, []Event{*e}) }
+
+// refresh tells of alarms again: an Alertmanager that was restarted has forgotten them.
+func (a *alertmanager) refresh(ctx context.Context, events []Event) error {
+	list := make([]postable, len(events))
+	for i := range events {
+		list[i] = a.postable(&events[i])
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	return a.post(ctx, "/api/v2/alerts", body, nil)
+}
+
+func (a *alertmanager) postable(e *Event) postable {
+	p := postable{StartsAt: e.Raised, EndsAt: a.now().Add(lasting),
+		Labels: map[string]string{"alertname": e.Alert, "severity": e.Severity, "program": e.Program,
+			"holder": e.Holder},
+		Annotations: map[string]string{"summary": e.summary(), "rule": e.Rule, "incident": e.Incident}}
+	if e.State == StateResolved {
+		p.EndsAt = e.At
+		if !p.EndsAt.After(p.StartsAt) { // the API wants an interval
+			p.EndsAt = p.StartsAt.Add(time.Millisecond)
+		}
+	}
+	if e.Device != "" {
+		p.Labels["device"] = e.Device
+	}
+	return p
+}
+
+// summary says the event in a line.
+func (e *Event) summary() string {
+	s := e.Program
+	if e.Device != "" {
+		s += " of " + e.Device
+	}
+	if len(e.Devices) > 0 {
+		s += " of " + strings.Join(e.Devices, ", ")
+	}
+	s += ": " + e.Rule
+	if e.Value != nil {
+		s += fmt.Sprintf(", is %s ± %.2g", config.FormatNumber(*e.Value), e.Bound)
+		if e.Unit != "" {
+			s += " " + e.Unit
+		}
+	}
+	if e.End != nil {
+		s += " at " + e.End.Format(time.RFC3339)
+	}
+	return s
+}
