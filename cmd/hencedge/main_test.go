@@ -54,8 +54,9 @@ func (s *services) commands() map[string]func(*testscript.TestScript, bool, []st
 		"mode":   checkMode,
 		"broker": startBroker, "stopbroker": stopBroker, "atmost": atMost, "setenv": setenv, "expand": expand,
 		"lastline": lastLine, "rename": rename,
-		"start": s.start, "appears": appears, "ended": s.ended, "interrupt": s.interrupt,
+		"start": s.start, "appears": appears, "ended": s.ended, "interrupt": s.interrupt, "crash": s.crash,
 		"reload": s.reload, "manager": manager, "publish": publish,
+		"readings": makeReadings, "alarms": compareAlarms,
 		"truncate": func(ts *testscript.TestScript, _ bool, args []string) {
 			n, err := strconv.ParseInt(args[0], 10, 64)
 			ts.Check(err)

@@ -348,6 +348,18 @@ func (s *services) interrupt(ts *testscript.TestScript, neg bool, args []string)
 	s.ended(ts, neg, args)
 }
 
+// crash is "crash NAME": kills NAME at once and waits for its end.
+func (s *services) crash(ts *testscript.TestScript, _ bool, args []string) {
+	s.mu.Lock()
+	p := s.all[ts.Getenv("WORK")+args[0]]
+	s.mu.Unlock()
+	if p == nil {
+		ts.Fatalf("no service %q", args[0])
+	}
+	ts.Check(p.cmd.Process.Kill())
+	<-p.done
+}
+
 // publish is "publish TOPIC FILE": a retained message, at $BROKER.
 func publish(ts *testscript.TestScript, _ bool, args []string) {
 	files := tlsutil.Files{CA: ts.MkAbs("ca.pem")}

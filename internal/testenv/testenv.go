@@ -18,7 +18,8 @@ import (
 
 // names are what each variable may hold.
 var names = map[string][]string{
-	"HENCEDGE_TEST_REQUIRE": {"binaries", "deep", "g++", "gcc", "groff", "mkfs.ext4", "mosquitto", "mutate", "native",
+	"HENCEDGE_TEST_REQUIRE": {"alertmanager", "binaries", "deep", "g++", "gcc", "groff", "mkfs.ext4", "mosquitto",
+		"mutate", "native",
 		"openssl", "proc", "pty", "python3",
 		"root", "rounds", "systemd-analyze", "systemd-boot", "timing", "vcan"},
 	"CUTRANTT_TEST_REQUIRE": {"avx2", "avx512", "cpu", "cuda", "cuda-built", "cuda-fill", "cuda-fused",
