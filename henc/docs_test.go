@@ -26,6 +26,10 @@ func TestParametersDocument(t *testing.T) {
 		if p.LogQP() <= float64(quantum) {
 			kept = "kept"
 		}
+		if p.SecurityBound() == 0 {
+			want(fmt.Sprintf("| %s | %.1f | %.1f | - | - | - |", p.Name(), p.LogQ(p.MaxLevel()), p.LogQP()))
+			continue
+		}
 		want(fmt.Sprintf("| %s | %.1f | %.1f | %d | %.1f | %d: %s |", p.Name(), p.LogQ(p.MaxLevel()), p.LogQP(),
 			p.SecurityBound(), float64(p.SecurityBound())-p.LogQP(), quantum, kept))
 		if l.Insecure {

@@ -27,7 +27,7 @@ type ParametersLiteral struct {
 	LogN     int      `json:"logN"`     // ring degree 2^LogN, 10..17
 	LogScale int      `json:"logScale"` // default scale 2^LogScale
 	Mode     Mode     `json:"mode"`
-	Depth    int      `json:"depth"` // rescalings from the top level
+	Depth    int      `json:"depth"` // rescalings from the top level, or from that below Upper
 	Q        []uint32 `json:"q"`     // ciphertext primes, bottom first
 	P        []uint32 `json:"p,omitempty"`
 	// PsiQ and PsiP pin the 2N-th roots of unity; nil derives the canonical ones.
@@ -36,6 +36,9 @@ type ParametersLiteral struct {
 	// Alpha is the number of Q primes in a key-switching digit, at most len(P);
 	// 0 means len(P).
 	Alpha int `json:"alpha,omitempty"`
+	// Upper are the primes, 1 to 8, of each level above Depth, bottom first. These levels are
+	// for the steps of bootstrapping, each with a scale of its own.
+	Upper []int `json:"upper,omitempty"`
 	// Insecure admits parameters above or outside the security table.
 	Insecure bool `json:"insecure,omitempty"`
 }
@@ -43,6 +46,7 @@ type ParametersLiteral struct {
 func (l ParametersLiteral) clone() ParametersLiteral {
 	l.Q, l.P = slices.Clone(l.Q), slices.Clone(l.P)
 	l.PsiQ, l.PsiP = slices.Clone(l.PsiQ), slices.Clone(l.PsiP)
+	l.Upper = slices.Clone(l.Upper)
 	return l
 }
 
@@ -54,8 +58,8 @@ type paramData struct {
 	lit           ParametersLiteral
 	moduli        []cutrantt.Modulus
 	limbs         []int // 0, 1, ..., len(Q)+len(P)-1
-	base          int   // limbs at level 0
-	ppl           int   // primes per level
+	counts        []int // limbs at each level
+	ppl           int   // primes per level up to Depth
 	logQ          []float64
 	logP          float64
 	scales        []float64
@@ -105,11 +109,23 @@ func NewParameters(lit ParametersLiteral) (Parameters, error) {
 	if len(lit.Q) > MaxPrimes || len(lit.P) > MaxPrimes {
 		return bad("%d and %d primes in Q and P, at most %d each", len(lit.Q), len(lit.P), MaxPrimes)
 	}
-	if lit.Depth < 0 || lit.Depth > MaxPrimes || len(lit.Q)-lit.Depth*d.ppl < 1 {
-		return bad("depth %d with %d primes per level needs at least %d primes in Q, there are %d",
-			lit.Depth, d.ppl, lit.Depth*d.ppl+1, len(lit.Q))
+	upper := 0
+	for _, n := range lit.Upper {
+		if n < 1 || n > 8 {
+			return bad("an upper level of %d primes, it must have 1 to 8", n)
+		}
+		upper += n
 	}
-	d.base = len(lit.Q) - lit.Depth*d.ppl
+	if lit.Depth < 0 || lit.Depth > MaxPrimes || len(lit.Q)-lit.Depth*d.ppl-upper < 1 {
+		return bad("depth %d with %d primes per level needs at least %d primes in Q, there are %d",
+			lit.Depth, d.ppl, lit.Depth*d.ppl+upper+1, len(lit.Q))
+	}
+	for level := range lit.Depth + 1 {
+		d.counts = append(d.counts, len(lit.Q)-upper-(lit.Depth-level)*d.ppl)
+	}
+	for _, n := range lit.Upper {
+		d.counts = append(d.counts, d.counts[len(d.counts)-1]+n)
+	}
 	if err := fillRoots(&lit); err != nil {
 		return bad("%w", err)
 	}
@@ -221,23 +237,26 @@ func (d *paramData) derive() {
 	for i := range d.moduli {
 		d.limbs = append(d.limbs, i)
 	}
-	for level := range lit.Depth + 1 {
-		q := product(lit.Q[:d.base+level*d.ppl])
+	for _, limbs := range d.counts {
+		q := product(lit.Q[:limbs])
 		d.productQ = append(d.productQ, q)
 		d.logQ = append(d.logQ, log2Big(q))
 	}
 	d.productP = product(lit.P)
 	d.logP = log2Big(d.productP)
-	d.scales = make([]float64, lit.Depth+1)
+	d.scales = make([]float64, len(d.counts))
 	// 256 bits keep the value exact to float64 although each level doubles the
 	// relative error of the one above it.
 	s := new(big.Float).SetMantExp(big.NewFloat(1).SetPrec(256), lit.LogScale)
+	for level := range d.scales {
+		d.scales[level] = math.Ldexp(1, lit.LogScale) // the final value above Depth
+	}
 	for level := lit.Depth; ; level-- {
 		d.scales[level], _ = s.Float64()
 		if level == 0 {
 			break
 		}
-		limbs := d.base + level*d.ppl
+		limbs := d.counts[level]
 		dropped := new(big.Float).SetPrec(256).SetInt(product(lit.Q[limbs-d.ppl : limbs]))
 		s.Mul(s, s).Quo(s, dropped)
 	}
@@ -255,7 +274,12 @@ func (l *ParametersLiteral) hash() [32]byte {
 		insecure = 1
 	}
 	b := []byte("hencedge/params/v1\x00")
-	for _, v := range []int{l.LogN, l.LogScale, ppl, l.Depth, l.Alpha, insecure, len(l.Q), len(l.P)} {
+	words := []int{l.LogN, l.LogScale, ppl, l.Depth, l.Alpha, insecure, len(l.Q), len(l.P)}
+	if len(l.Upper) > 0 {
+		b = []byte("hencedge/params/v2\x00")
+		words = append(append(words, len(l.Upper)), l.Upper...)
+	}
+	for _, v := range words {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
 	for i, q := range l.Q {

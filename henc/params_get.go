@@ -53,10 +53,13 @@ func (p Parameters) Dnum(level int) int {
 	return (p.LimbsAt(level) + a - 1) / a
 }
 
-// MaxLevel is the top level, the Depth of the literal.
-func (p Parameters) MaxLevel() int { return p.data().lit.Depth }
+// MaxLevel is the top level: Depth plus the Upper levels of the literal.
+func (p Parameters) MaxLevel() int { return max(len(p.data().counts)-1, 0) }
 
-// PrimesPerLevel is how many primes one rescaling drops, 1 or 2.
+// UpperLevels is how many of the top levels are for the steps of bootstrapping.
+func (p Parameters) UpperLevels() int { return len(p.data().lit.Upper) }
+
+// PrimesPerLevel is how many primes one rescaling drops below UpperLevels, 1 or 2.
 func (p Parameters) PrimesPerLevel() int { return p.data().ppl }
 
 // LimbsAt is the number of limbs of a polynomial at level; 0 where level is not
@@ -66,7 +69,7 @@ func (p Parameters) LimbsAt(level int) int {
 	if level < 0 || level >= len(d.logQ) {
 		return 0
 	}
-	return d.base + level*d.ppl
+	return d.counts[level]
 }
 
 // QLimbs are the limb indices 0..LimbsAt(level)-1.
@@ -108,11 +111,11 @@ func (p Parameters) QProduct(level int) *big.Int {
 // PProduct is a copy of the product of the special primes, 1 without any.
 func (p Parameters) PProduct() *big.Int { return new(big.Int).Set(p.data().productP) }
 
-// DefaultScale is the scale at the top level, 2^LogScale.
+// DefaultScale is the scale at the top level and at those of bootstrapping, 2^LogScale.
 func (p Parameters) DefaultScale() float64 { return p.ScaleAt(p.MaxLevel()) }
 
 // ScaleAt is the scale that ciphertexts at level have when each level below the
-// top is reached by multiplying two ciphertexts of the level above and rescaling:
+// top, or below UpperLevels, is reached by multiplying two ciphertexts of the level above and rescaling:
 // ScaleAt(L-1) = ScaleAt(L)^2 / (the primes that the rescaling drops). It is 0
 // where level does not exist.
 func (p Parameters) ScaleAt(level int) float64 {
@@ -154,7 +157,8 @@ func (p Parameters) Equal(o Parameters) bool { return p.Hash() == o.Hash() }
 // "hencedge/params/v1", one zero byte, then as 32-bit little-endian words logN,
 // logScale, primes per level, depth, alpha, insecure (0 or 1), len(Q), len(P), and
 // for each prime of Q and then of P the prime and its root psi. The name is left
-// out. The zero Parameters have the zero hash.
+// out. With upper levels the text ends in "v2", and their number and the primes of each
+// follow len(P). The zero Parameters have the zero hash.
 func (p Parameters) Hash() [32]byte { return p.data().hash }
 
 // CheckLevel fails with ErrLevel unless level is in 0..MaxLevel.

@@ -6,15 +6,20 @@ import (
 	"sync"
 )
 
-// Names lists the secure named sets, smallest ring first.
-func Names() []string { return setNames(false) }
+// Names lists the secure named sets, smallest ring first, without those of BootstrapNames.
+func Names() []string { return setNames(false, false) }
 
-// InsecureNames lists the named sets that only NamedInsecure returns.
-func InsecureNames() []string { return setNames(true) }
+// InsecureNames lists the named sets that only NamedInsecure returns, without those of
+// BootstrapNames.
+func InsecureNames() []string { return setNames(true, false) }
 
-func setNames(insecure bool) (names []string) {
+// BootstrapNames lists the secure named sets with levels for bootstrapping. The roles of hencedge cannot
+// use them yet: they would encrypt and plan with levels that only bootstrapping may use.
+func BootstrapNames() []string { return setNames(false, true) }
+
+func setNames(insecure, bootstrap bool) (names []string) {
 	for _, l := range namedSets {
-		if l.Insecure == insecure {
+		if l.Insecure == insecure && len(l.Upper) > 0 == bootstrap {
 			names = append(names, l.Name)
 		}
 	}
@@ -24,6 +29,26 @@ func setNames(insecure bool) (names []string) {
 // Named returns a named parameter set. It fails with ErrUnknownSet for a name that
 // is not in Names, and with ErrSecurity for an insecure set.
 func Named(name string) (Parameters, error) {
+	p, err := secure(name)
+	if err == nil && p.UpperLevels() > 0 {
+		return Parameters{}, fmt.Errorf("%w: %q is for bootstrapping, which is available from Go only; known: %s",
+			ErrUnknownSet, name, strings.Join(Names(), ", "))
+	}
+	return p, err
+}
+
+// NamedBootstrap is Named for the sets of BootstrapNames.
+func NamedBootstrap(name string) (Parameters, error) {
+	p, err := secure(name)
+	if err == nil && p.UpperLevels() == 0 {
+		return Parameters{}, fmt.Errorf("%w: %q has no levels for bootstrapping; known: %s", ErrUnknownSet, name,
+			strings.Join(BootstrapNames(), ", "))
+	}
+	return p, err
+}
+
+// secure refuses insecure sets.
+func secure(name string) (Parameters, error) {
 	p, err := named(name)
 	if err == nil && p.Insecure() {
 		return Parameters{}, fmt.Errorf("%w: %q has log2(QP) = %.1f, above the bound of %d for 128 bits at N = 2^%d; "+
@@ -33,8 +58,8 @@ func Named(name string) (Parameters, error) {
 	return p, err
 }
 
-// NamedInsecure is Named, but it also accepts insecure sets. It is for benchmarks behind
-// an explicit flag.
+// NamedInsecure returns any named set, also an insecure one or one for bootstrapping. It is for
+// benchmarks behind an explicit flag, and for tests.
 func NamedInsecure(name string) (Parameters, error) { return named(name) }
 
 // NameOf is the name of the set whose Hash is given, or the beginning of the hash

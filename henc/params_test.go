@@ -34,7 +34,10 @@ func TestNamedSets(t *testing.T) {
 		{"std15-d8", 15, 8, 18, 6, 3, 52, ModePair, 475.99, 655.96},
 		{"std15-d11", 15, 11, 24, 8, 3, 51, ModePair, 619.99, 859.95},
 		{"deep16-d23", 16, 23, 48, 12, 4, 55, ModePair, 1324.95, 1684.79},
+		{"boot15", 15, 14, 29, 3, 10, 29, ModeSingle, 775.51, 865.50},
+		{"boot16", 16, 25, 53, 11, 5, 49, ModePair, 1410.84, 1740.70},
 		{"bench-paper16-insecure", 16, 32, 66, 22, 3, 51, ModePair, 1691.92, 2351.42},
+		{"boot10-insecure", 10, 14, 29, 3, 10, 29, ModeSingle, 775.51, 865.50},
 	} {
 		p := mustNamed(t, tc.name)
 		if p.Name() != tc.name || p.LogN() != tc.logN || p.N() != 1<<tc.logN || p.Slots() != p.N()/2 ||
@@ -79,12 +82,14 @@ func TestScaleDriftIsSmall(t *testing.T) {
 		p, limit := mustNamed(t, l.Name), 0.0015
 		if l.Insecure {
 			limit = 0.013
+		} else if l.Name == "boot16" {
+			limit = 0.007
 		}
 		for level := 0; level <= p.MaxLevel(); level++ {
 			if d := math.Abs(math.Log2(p.ScaleAt(level)) - float64(p.LogScale())); d > limit {
 				t.Errorf("%s level %d: drift %.6f bits", l.Name, level, d)
 			}
-			if level == 0 {
+			if level == 0 || level > l.Depth {
 				continue
 			}
 			dropped := 1.0
@@ -142,8 +147,28 @@ func TestInsecureSetIsRefusedWithBothNumbers(t *testing.T) {
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
-		if err != nil || p.Insecure() || p.LogQP() > float64(p.SecurityBound()) {
+		if err != nil || p.Insecure() || p.UpperLevels() > 0 || p.LogQP() > float64(p.SecurityBound()) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := NamedBootstrap(name); !errors.Is(err, ErrUnknownSet) {
+			t.Errorf("%s for bootstrapping: %v", name, err)
+		}
+	}
+	if names := BootstrapNames(); !slices.Equal(names, []string{"boot15", "boot16"}) {
+		t.Errorf("sets for bootstrapping: %q", names)
+	}
+	for _, name := range BootstrapNames() {
+		p, err := NamedBootstrap(name)
+		if err != nil || p.Insecure() || p.UpperLevels() == 0 || p.LogQP() > float64(p.SecurityBound()) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := Named(name); !errors.Is(err, ErrUnknownSet) {
+			t.Errorf("%s for roles: %v", name, err)
+		}
+	}
+	for _, get := range []func(string) (Parameters, error){Named, NamedBootstrap} {
+		if _, err := get("boot10-insecure"); !errors.Is(err, ErrSecurity) {
+			t.Errorf("the small set for tests: %v", err)
 		}
 	}
 	if _, err := Named("edge99"); !errors.Is(err, ErrUnknownSet) || !strings.Contains(err.Error(), "edge12-d1") {
@@ -176,6 +201,9 @@ func TestNewParametersRefuses(t *testing.T) {
 		{"root range", ErrParams, func(l *ParametersLiteral) { l.PsiQ[0] += l.Q[0] }},
 		{"root count", ErrParams, func(l *ParametersLiteral) { l.PsiQ = l.PsiQ[:1] }},
 		{"alpha", ErrParams, func(l *ParametersLiteral) { l.Alpha = 2 }},
+		{"upper level of no primes", ErrParams, func(l *ParametersLiteral) { l.Depth, l.Upper = 0, []int{0} }},
+		{"upper level of many primes", ErrParams, func(l *ParametersLiteral) { l.Depth, l.Upper = 0, []int{9} }},
+		{"upper levels take all primes", ErrParams, func(l *ParametersLiteral) { l.Depth, l.Upper = 0, []int{1, 1} }},
 		{"digit", ErrParams, func(l *ParametersLiteral) { l.P[0], l.PsiP = 67239937, nil }},
 		{"scale", ErrParams, func(l *ParametersLiteral) { l.LogScale = 30 }},
 		{"scale small", ErrParams, func(l *ParametersLiteral) { l.LogScale = 9 }},
@@ -220,6 +248,8 @@ func TestHashCoversEveryFieldButTheName(t *testing.T) {
 		"insecure": func(l *ParametersLiteral) { l.Insecure = true },
 		"q order":  func(l *ParametersLiteral) { l.Q[0], l.Q[1], l.PsiQ = l.Q[1], l.Q[0], nil },
 		"root":     func(l *ParametersLiteral) { l.PsiQ[0] = l.Q[0] - l.PsiQ[0] },
+		"upper":    func(l *ParametersLiteral) { l.Depth, l.Upper = 4, []int{2} },
+		"upper 2":  func(l *ParametersLiteral) { l.Depth, l.Upper = 4, []int{1, 1} },
 		"fewer p":  func(l *ParametersLiteral) { l.P, l.PsiP, l.Alpha = l.P[:2], nil, 2 },
 		"logN":     func(l *ParametersLiteral) { l.LogN, l.PsiQ, l.PsiP, l.Insecure = 13, nil, nil, true },
 		"mode": func(l *ParametersLiteral) {
@@ -321,5 +351,37 @@ func TestIsPrimeAgainstTrialDivision(t *testing.T) {
 		if isPrime(n) != trial(n) {
 			t.Errorf("isPrime(%d) = %v", n, isPrime(n))
 		}
+	}
+}
+
+// TestSparseBound: a key under the sparse secret is refused above the bound, prime by prime.
+func TestSparseBound(t *testing.T) {
+	for name, most := range map[string]int{"boot15": 3, "boot16": 4} {
+		p := mustNamed(t, name)
+		bound, ok := SparseBound(p.LogN())
+		if !ok {
+			t.Fatalf("%s: no bound", name)
+		}
+		primes, bits := p.Moduli(), 0.0
+		limbs := []int{}
+		for i := len(p.Q()); i < len(p.Q())+5; i++ { // 30 bits each
+			limbs, bits = append(limbs, i%len(primes)), bits+math.Log2(float64(primes[i%len(primes)].Q))
+			if err := CheckSparse(p, limbs); (err == nil) != (bits <= float64(bound)) || err != nil &&
+				!errors.Is(err, ErrSecurity) {
+				t.Errorf("%s: %d limbs of %.1f bits, bound %d: %v", name, len(limbs), bits, bound, err)
+			}
+		}
+		if err := CheckSparse(p, limbs[:most]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := CheckSparse(mustNamed(t, "std14-d5"), []int{0}); !errors.Is(err, ErrSecurity) {
+		t.Errorf("a ring without a bound: %v", err)
+	}
+	if err := CheckSparse(mustNamed(t, "boot15"), []int{99}); !errors.Is(err, ErrParams) {
+		t.Errorf("no such limb: %v", err)
+	}
+	if err := CheckSparse(mustNamed(t, "boot10-insecure"), []int{0, 1, 2, 3, 4}); err != nil {
+		t.Errorf("the small set for tests: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ type setVector struct {
 	LogScale       int       `json:"log_scale"`
 	PrimesPerLevel int       `json:"primes_per_level"`
 	Depth          int       `json:"depth"`
+	Upper          []int     `json:"upper,omitempty"`
 	Alpha          int       `json:"alpha"`
 	Insecure       bool      `json:"insecure"`
 	Q              []uint32  `json:"q"`
@@ -36,12 +37,12 @@ func makeParameters(t *testing.T) (file struct {
 	Sets    []setVector `json:"sets"`
 }) {
 	file.Comment = "The named parameter sets of docs/parameters.md. psi_q[i] is the pinned 2N-th root of unity " +
-		"modulo q[i], psi_p[i] modulo p[i]; scale_of_level[l] is the scale of a fresh ciphertext at level l. Hashes " +
+		"modulo q[i], psi_p[i] modulo p[i]; upper are the primes of each level above depth; scale_of_level[l] is the scale of a fresh ciphertext at level l. Hashes " +
 		"are hexadecimal."
 	for _, l := range namedSets {
 		p := mustNamed(t, l.Name)
 		hash := p.Hash()
-		v := setVector{l.Name, l.LogN, l.LogScale, p.PrimesPerLevel(), l.Depth, l.Alpha, l.Insecure,
+		v := setVector{l.Name, l.LogN, l.LogScale, p.PrimesPerLevel(), l.Depth, l.Upper, l.Alpha, l.Insecure,
 			l.Q, l.PsiQ, append([]uint32{}, l.P...), append([]uint32{}, l.PsiP...), nil, hex.EncodeToString(hash[:])}
 		for level := range p.MaxLevel() + 1 {
 			v.Scales = append(v.Scales, p.ScaleAt(level))
@@ -70,9 +71,12 @@ func TestNamedSetsTable(t *testing.T) {
 		base := p.LimbsAt(0)
 		chain := sizes(l.Q[:base])
 		if p.PrimesPerLevel() == 2 {
-			chain += fmt.Sprintf(", %d pairs of %d", p.MaxLevel(), l.LogScale)
+			chain += fmt.Sprintf(", %d pairs of %d", l.Depth, l.LogScale)
 		} else if p.MaxLevel() > 0 {
-			chain += ", " + sizes(l.Q[base:])
+			chain += ", " + sizes(l.Q[base:p.LimbsAt(l.Depth)])
+		}
+		if top := p.MaxLevel(); len(l.Upper) > 0 {
+			chain += fmt.Sprintf("; above: %.0f bits in %d", p.LogQ(top)-p.LogQ(l.Depth), len(l.Q)-p.LimbsAt(l.Depth))
 		}
 		row := fmt.Sprintf("| %s | 2^%d | %d | %s | %s | %s | 2^%d | %d |", l.Name, l.LogN, p.Slots(), chain, special,
 			digits, l.LogScale, l.Depth)

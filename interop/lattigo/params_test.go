@@ -15,7 +15,7 @@ import (
 // benchmark set is insecure: only its parameters are compared, no key of it is
 // made here.
 func TestParameters(t *testing.T) {
-	for _, name := range append(henc.Names(), henc.InsecureNames()...) {
+	for _, name := range slices.Concat(henc.Names(), henc.InsecureNames(), henc.BootstrapNames()) {
 		t.Run(name, func(t *testing.T) {
 			p, err := henc.NamedInsecure(name)
 			if err != nil {
@@ -53,9 +53,9 @@ func TestParameters(t *testing.T) {
 			if got, want := fmt.Sprintf("%.6f", p.LogQP()), fmt.Sprintf("%.6f", lp.LogQP()); got != want {
 				t.Errorf("log2(QP) %s, Lattigo has %s", got, want)
 			}
-			// Squaring and rescaling from the top, with Lattigo's 128-bit scales.
+			// Squaring and rescaling from the highest level for computing, with Lattigo's 128-bit scales.
 			scale := lp.DefaultScale()
-			for level := p.MaxLevel(); level > 0; level-- {
+			for level := p.MaxLevel() - p.UpperLevels(); level > 0; level-- {
 				scale = scale.Mul(scale)
 				for i := p.LimbsAt(level - 1); i < p.LimbsAt(level); i++ {
 					scale = scale.Div(rlwe.NewScale(lp.Q()[i]))

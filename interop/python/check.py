@@ -40,7 +40,7 @@ class Parameters(unittest.TestCase):
             s = params.SETS[v["name"]]
             with self.subTest(s.name):
                 self.assertEqual(s.hash.hex(), v["hash"])
-                self.assertEqual([s.scale(level) for level in range(s.depth + 1)], [float(x) for x in v["scale_of_level"]])
+                self.assertEqual([s.scale(level) for level in range(s.depth + len(s.upper) + 1)], [float(x) for x in v["scale_of_level"]])
                 for q, psi in s.psi.items():
                     self.assertEqual(q % (2 * s.n), 1)
                     self.assertEqual(pow(psi, s.n, q), q - 1)

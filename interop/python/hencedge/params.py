@@ -14,20 +14,24 @@ class Set:
         self.name, self.log_n, self.log_scale = entry["name"], entry["log_n"], entry["log_scale"]
         self.n = 1 << self.log_n
         self.per_level, self.depth, self.alpha = entry["primes_per_level"], entry["depth"], entry["alpha"]
-        self.insecure = entry["insecure"]
+        self.insecure, self.upper = entry["insecure"], entry.get("upper", [])
         self.q, self.p = entry["q"], entry["p"]
         self.psi = dict(zip(entry["q"] + entry["p"], entry["psi_q"] + entry["psi_p"]))
         self.hash = self.digest()
 
     def digest(self):
-        b = b"hencedge/params/v1\0" + struct.pack("<8I", self.log_n, self.log_scale, self.per_level, self.depth, self.alpha,
-                                                   self.insecure, len(self.q), len(self.p))
+        words = [self.log_n, self.log_scale, self.per_level, self.depth, self.alpha, self.insecure, len(self.q), len(self.p)]
+        version = b"v2" if self.upper else b"v1"
+        if self.upper:
+            words += [len(self.upper)] + self.upper
+        b = b"hencedge/params/" + version + b"\0" + struct.pack("<%dI" % len(words), *words)
         for prime in self.q + self.p:
             b += struct.pack("<2I", prime, self.psi[prime])
         return hashlib.sha256(b).digest()
 
     def primes(self, level):
-        return self.q[:len(self.q) - (self.depth - level) * self.per_level]
+        below = len(self.q) - sum(self.upper) - max(self.depth - level, 0) * self.per_level
+        return self.q[:below + sum(self.upper[:max(level - self.depth, 0)])]
 
     def product(self, level):
         return math.prod(self.primes(level))
