@@ -11,6 +11,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bootstrap"
 	"github.com/hencedge/hencedge/henc/secret"
 )
 
@@ -91,6 +92,9 @@ type objects struct {
 	ct, freed         *henc.Ciphertext
 	batch, freedBatch *henc.Ciphertexts
 	pt                *henc.Plaintext
+	lt, freedLt       *henc.LinearTransform
+	toFree            *henc.LinearTransform // whose methods are called
+	plan              *bootstrap.Plan
 	body, keyBytes    []byte
 }
 
@@ -114,6 +118,13 @@ func newObjects(t *testing.T) *objects {
 	o.batch = must(o.be.Of([]*henc.Ciphertext{o.ct, o.ct}, 1))(t)
 	o.freedBatch = must(o.be.Clone(o.batch))(t)
 	o.be.Free(o.freedBatch)
+	shift := map[int][]complex128{1: make([]complex128, o.p.Slots())}
+	o.lt = must(henc.NewLinearTransform(o.ctx, shift, 1, 4))(t)
+	o.freedLt = must(henc.NewLinearTransform(o.ctx, shift, 1, 4))(t)
+	o.freedLt.Free()
+	o.toFree = must(henc.NewLinearTransform(o.ctx, shift, 1, 4))(t)
+	small := must(henc.NamedInsecure("boot10-insecure"))(t)
+	o.plan = must(bootstrap.NewPlan(small, must(bootstrap.LiteralOf(small))(t)))(t)
 	return o
 }
 
@@ -137,6 +148,16 @@ func (o *objects) addTo(t *testing.T, args arguments) {
 	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{o.ct}, []*henc.Ciphertext{nil})
 	args.add((*henc.Ciphertexts)(nil), &henc.Ciphertexts{}, o.batch, must(o.be.Clone(o.batch))(t), o.freedBatch,
 		o.batch.WithScale(math.NaN()))
+	args.add(o.lt, o.freedLt, (*henc.LinearTransform)(nil), &henc.LinearTransform{})
+	args.add(map[int][]complex128(nil), map[int][]complex128{0: nil}, map[int][]complex128{math.MinInt: {1}},
+		map[int][]complex128{7: make([]complex128, o.p.Slots())})
+	args.add(o.plan, (*bootstrap.Plan)(nil), &bootstrap.Plan{})
+	args.add((*bootstrap.Keys)(nil), &bootstrap.Keys{}, &bootstrap.Keys{Evaluation: o.keys,
+		ToSparse: &cutrantt.Batch{}, ToDense: &henc.SwitchingKey{Value: &cutrantt.Batch{}}})
+	args.add(bootstrap.Literal{}, must(bootstrap.LiteralOf(o.plan.Parameters()))(t),
+		bootstrap.Literal{Stages: math.MaxInt, ToCoefficients: math.MaxInt, ToSlots: math.MaxInt, LogRatio: 9,
+			LogSlots: math.MaxInt},
+		bootstrap.Literal{Stages: 1, ToCoefficients: math.MaxInt, ToSlots: math.MaxInt, LogRatio: math.MinInt})
 	args.add([]byte(nil), []byte{0x89, 2}, o.body, o.body[:100], o.keyBytes, o.keyBytes[:100])
 	args.add([][]byte(nil), [][]byte{o.body, nil, o.keyBytes}, [][]byte{o.body, o.body[:100]})
 	args[reflect.TypeFor[io.Writer]()] = []reflect.Value{reflect.ValueOf(io.Discard), reflect.ValueOf(fullDisk{})}
@@ -191,6 +212,10 @@ func (o *objects) methods() (calls []named) {
 		{"zero batch evaluator", &henc.BatchEvaluator{}},
 		{"batch", o.batch}, {"nil batch", (*henc.Ciphertexts)(nil)}, {"zero batch", &henc.Ciphertexts{}},
 		{"ciphertext", o.ct}, {"nil ciphertext", (*henc.Ciphertext)(nil)}, {"nil seed", (*henc.Seed)(nil)},
+		{"transform", o.toFree},
+		{"nil transform", (*henc.LinearTransform)(nil)}, {"zero transform", &henc.LinearTransform{}},
+		{"plan", o.plan}, {"nil plan", (*bootstrap.Plan)(nil)}, {"zero plan", &bootstrap.Plan{}},
+		{"nil bootstrapper", (*bootstrap.Bootstrapper)(nil)}, {"zero bootstrapper", &bootstrap.Bootstrapper{}},
 		{"key", o.key}, {"nil key", (*secret.Key)(nil)}, {"zero key", &secret.Key{}},
 		{"decryptor", secret.NewDecryptor(o.ctx, o.key)}, {"nil decryptor", (*secret.Decryptor)(nil)},
 		{"zero decryptor", &secret.Decryptor{}},
@@ -216,7 +241,10 @@ func functions() []named {
 		{"EncodingError", henc.EncodingError},
 		{"NewContext", henc.NewContext}, {"NewEncryptor", henc.NewEncryptor}, {"NewEvaluator", henc.NewEvaluator},
 		{"GaloisElement", henc.GaloisElement}, {"ConjugationElement", henc.ConjugationElement},
-		{"SumRotations", henc.SumRotations},
+		{"SumRotations", henc.SumRotations}, {"TransformRotations", henc.TransformRotations},
+		{"NewLinearTransform", henc.NewLinearTransform}, {"SparseBound", henc.SparseBound},
+		{"CheckSparse", henc.CheckSparse}, {"NamedBootstrap", henc.NamedBootstrap},
+		{"LiteralOf", bootstrap.LiteralOf}, {"NewPlan", bootstrap.NewPlan}, {"New", bootstrap.New},
 		{"ComputeKeyID", henc.ComputeKeyID}, {"PeekCiphertext", henc.PeekCiphertext}, {"NewSeed", henc.NewSeed},
 		{"NewBatchEvaluator", henc.NewBatchEvaluator},
 		{"Generate", secret.Generate}, {"FromCoefficients", secret.FromCoefficients}, {"Unmarshal", secret.Unmarshal},

@@ -86,6 +86,24 @@ func (ev *Evaluator) AddConst(a *Ciphertext, v float64) (*Ciphertext, error) {
 	})
 }
 
+// AddConst is Evaluator.AddConst for each item.
+func (be *BatchEvaluator) AddConst(a *Ciphertexts, v float64) (*Ciphertexts, error) {
+	const op = "add constant"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	k, err := be.evs[0].residues(v*a.scale, a.level)
+	if err != nil {
+		return nil, fmt.Errorf("%s %g: %w", op, v, err)
+	}
+	return be.result(op, a.level, a.scale, func(c *chain.Chain, out *Ciphertexts) {
+		c.Op2(be.ctx.ring.Copy, out.whole, be.joined(c, a))
+		for _, b := range out.items {
+			c.Do(func() error { return be.ctx.ring.AddScalar(c.Poly(b, 0), c.Poly(b, 0), k) })
+		}
+	})
+}
+
 // MulConst multiplies every slot by the real constant v at scale constScale: by
 // the integer round(v*constScale), with the scales multiplied. The result is off
 // by at most the slot value times 1/(2*constScale), or 2^-53*v where that is more

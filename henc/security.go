@@ -93,6 +93,6 @@ func CheckSparse(p Parameters, limbs []int) error {
 	if p.Insecure() || ok && qp.Cmp(new(big.Int).Lsh(big.NewInt(1), uint(bound))) <= 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %q would publish a key of %.1f bits under a secret of weight %d; the bound at N = 2^%d is %d "+
-		"(0: none is known)", ErrSecurity, p.Name(), log2Big(qp), SparseWeight, p.LogN(), bound)
+	return fmt.Errorf("%w: %q would publish a key of %.1f bits under a secret of weight %d; the bound at N = 2^%d "+
+		"is %d (0: none is known)", ErrSecurity, p.Name(), log2Big(qp), SparseWeight, p.LogN(), bound)
 }

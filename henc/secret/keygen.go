@@ -140,12 +140,34 @@ func (k *Key) switching(under, target *cutrantt.Batch, label string, element uin
 	return &henc.SwitchingKey{Value: value, Seed: seed}, nil
 }
 
-// uniformPairs makes count pairs (-a_d*under + e_d, a_d) over Q and P and, if
-// target is not nil, adds P*target on the primes of digit d to the first of pair
-// d. The public seed of the a_d and the secret seed of the e_d are derived from
-// the key's root under different labels, so neither tells about the other.
+// shape is the moduli and the digits of a key.
+type shape struct {
+	limbs  []int
+	own    int      // the first own limbs are cut into digits
+	alpha  int      // limbs of a digit
+	factor []uint32 // the product of the other limbs, modulo the first own
+}
+
+// full is the shape of every key but that of the sparse secret.
+func (k *Key) full() shape {
+	p := k.ctx.Parameters()
+	return shape{p.QPLimbs(p.MaxLevel()), p.LimbsAt(p.MaxLevel()), p.Alpha(), specialProduct(p)}
+}
+
+// uniformPairs is pairs of the full shape.
 func (k *Key) uniformPairs(
 	under, target *cutrantt.Batch, count int, label string, element uint64,
+) (*[32]byte, *cutrantt.Batch, error) {
+	return k.pairs(k.full(), under, target, count, label, element)
+}
+
+// pairs makes count pairs (-a_d*under + e_d, a_d) over the limbs of the shape and, if
+// target is not nil, adds factor*target on the primes of digit d to the first of pair
+// d. under has these limbs, target at least the first own. The public seed of the a_d and the
+// secret seed of the e_d are derived from the key's root under different labels, so neither
+// tells about the other.
+func (k *Key) pairs(
+	g shape, under, target *cutrantt.Batch, count int, label string, element uint64,
 ) (*[32]byte, *cutrantt.Batch, error) {
 	noise, err := k.root.Derive("hencedge noise of "+label, element)
 	if err != nil {
@@ -159,15 +181,14 @@ func (k *Key) uniformPairs(
 	seed := (*[32]byte)(public)
 	taint.Public(seed[:])
 
-	p, r := k.ctx.Parameters(), k.ctx.Ring()
-	all, nq := p.QPLimbs(p.MaxLevel()), p.LimbsAt(p.MaxLevel())
+	r := k.ctx.Ring()
 	c := chain.Secret(r)
-	value := c.Batch(2*count, all, k.ctx.Domain())
-	e := c.Batch(1, all, cutrantt.Coeffs(k.ctx.N2()))
-	var lifted *cutrantt.Batch // P*target modulo Q
+	value := c.Batch(2*count, g.limbs, k.ctx.Domain())
+	e := c.Batch(1, g.limbs, cutrantt.Coeffs(k.ctx.N2()))
+	var lifted *cutrantt.Batch // factor*target
 	if target != nil {
-		lifted = c.Batch(1, p.QLimbs(p.MaxLevel()), k.ctx.Domain())
-		c.Do(func() error { return r.MulScalar(lifted, c.View(target, 0, 1, 0, nq), specialProduct(p)) })
+		lifted = c.Batch(1, g.limbs[:g.own], k.ctx.Domain())
+		c.Do(func() error { return r.MulScalar(lifted, c.View(target, 0, 1, 0, g.own), g.factor) })
 	}
 	for d := range count {
 		b, a := c.Poly(value, 2*d), c.Poly(value, 2*d+1)
@@ -178,7 +199,7 @@ func (k *Key) uniformPairs(
 		c.Op2(r.Forward, e, e)
 		c.Op3(r.Sub, b, e, b)
 		if target != nil {
-			lo, hi := d*p.Alpha(), min((d+1)*p.Alpha(), nq)
+			lo, hi := d*g.alpha, min((d+1)*g.alpha, g.own)
 			own := c.View(value, 2*d, 2*d+1, lo, hi)
 			c.Op3(r.Add, own, own, c.View(lifted, 0, 1, lo, hi))
 		}

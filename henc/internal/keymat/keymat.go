@@ -14,6 +14,7 @@ const (
 	LabelE0     uint32 = 0x48560002 // e0, added to the message, binomial
 	LabelE1     uint32 = 0x48560003 // e1, binomial
 	LabelSecret uint32 = 0x48560010 // the secret key s, ternary
+	LabelSparse uint32 = 0x48560011 // the sparse secret of bootstrapping
 	LabelKeyE   uint32 = 0x48570000 // noise of digit d of a key: LabelKeyE + d
 )
 

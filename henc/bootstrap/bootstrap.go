@@ -1,0 +1,280 @@
+package bootstrap
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/internal/chain"
+)
+
+// Bootstrapper raises ciphertexts to Plan.Level. It holds the encoded matrices, one polynomial for
+// each diagonal (284 in boot15, 316 in boot16), and the prepared keys. It is immutable and safe
+// for concurrent use.
+type Bootstrapper struct {
+	ctx            *henc.Context
+	plan           *Plan
+	ev             *henc.Evaluator
+	pair           *henc.BatchEvaluator // both halves of the coefficients
+	toSparse       cutrantt.Operand
+	toDense        cutrantt.Operand
+	encode, decode []*henc.LinearTransform
+	plusI, minusI  *henc.Plaintext // X^(N/2) and -X^(N/2)
+}
+
+// New encodes the matrices of the plan. keys must be of ctx. It fails with henc.ErrParams or
+// henc.ErrNoKey where plan or keys do not fit.
+func New(ctx *henc.Context, plan *Plan, keys *Keys) (*Bootstrapper, error) {
+	if ctx.Ring() == nil || !plan.ready() || !ctx.Parameters().Equal(plan.params) {
+		return nil, fmt.Errorf("bootstrapping: %w: no context, no plan, or one for other parameters", henc.ErrParams)
+	}
+	if err := keys.check(ctx, plan); err != nil {
+		return nil, fmt.Errorf("bootstrapping: %w", err)
+	}
+	b := &Bootstrapper{ctx: ctx, plan: plan, ev: henc.NewEvaluator(ctx, keys.Evaluation)}
+	if err := b.prepare(keys); err != nil {
+		b.Free()
+		return nil, fmt.Errorf("bootstrapping: %w", err)
+	}
+	return b, nil
+}
+
+func (b *Bootstrapper) prepare(keys *Keys) (err error) {
+	if b.pair, err = henc.NewBatchEvaluator([]*henc.Evaluator{b.ev, b.ev}); err != nil {
+		return err
+	}
+	r := b.ctx.Ring()
+	if b.toSparse, err = r.Precompute(keys.ToSparse); err != nil {
+		return err
+	}
+	if b.toDense, err = r.Precompute(keys.ToDense.Value); err != nil {
+		return err
+	}
+	for _, t := range []struct {
+		to     *[]*henc.LinearTransform
+		stages []stage
+	}{{&b.encode, b.plan.encode}, {&b.decode, b.plan.decode}} {
+		for _, s := range t.stages {
+			lt, err := henc.NewLinearTransform(b.ctx, s.m.diagonals, s.level, s.scale)
+			if err != nil {
+				return err
+			}
+			*t.to = append(*t.to, lt)
+		}
+	}
+	p := b.plan.params
+	monomial := func(level int, v float64) (*henc.Plaintext, error) {
+		c := make([]float64, p.Slots()+1)
+		c[p.Slots()] = v
+		return b.ctx.Encoder().FromCoeffs(c, level, 1)
+	}
+	if b.minusI, err = monomial(b.sineLevel(), -1); err != nil {
+		return err
+	}
+	b.plusI, err = monomial(b.sineLevel()-sineLevels, 1)
+	return err
+}
+
+// sineLevel is the level of the operand of the sine.
+func (b *Bootstrapper) sineLevel() int { return b.plan.params.MaxLevel() - b.plan.lit.ToCoefficients }
+
+// Free gives the memory of the matrices and prepared keys back.
+func (b *Bootstrapper) Free() {
+	if b == nil {
+		return
+	}
+	for _, lt := range append(b.encode, b.decode...) {
+		lt.Free()
+	}
+	for _, o := range []cutrantt.Operand{b.toSparse, b.toDense} {
+		if o != nil {
+			o.Release()
+		}
+	}
+	b.encode, b.decode, b.toSparse, b.toDense = nil, nil, nil, nil
+}
+
+// Plan is the bootstrapper's plan.
+func (b *Bootstrapper) Plan() *Plan {
+	if b == nil {
+		return nil
+	}
+	return b.plan
+}
+
+// Bootstrap returns the message of ct at Plan.Level and the scale ScaleAt(Plan.Level), times what
+// ct's scale differs from ScaleAt(0). ct may be at any level; what is above level 0 is not used. Its slots
+// must repeat after Plan.Slots, and the parts of its values lie in [-1, 1]; the package's description has
+// the precision. It fails with henc.ErrScale where the scale is more than half a bit from ScaleAt(0), and
+// with henc.ErrNoKey where the evaluation keys lack one of the plan's.
+func (b *Bootstrapper) Bootstrap(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
+	const op = "bootstrap"
+	if b == nil || b.toDense == nil {
+		return nil, fmt.Errorf("%s: %w: no bootstrapper", op, henc.ErrParams)
+	}
+	if err := b.ctx.CheckCiphertext(ct); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if d := math.Abs(math.Log2(ct.Scale / b.plan.scaleIn)); d > 0.5 {
+		return nil, fmt.Errorf("%s: %w: scale 2^%.2f, it takes 2^%.2f to half a bit", op, henc.ErrScale,
+			math.Log2(ct.Scale), math.Log2(b.plan.scaleIn))
+	}
+	out, err := b.run(ct)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return out.WithScale(b.plan.params.ScaleAt(out.Level) * (ct.Scale / b.plan.scaleIn)), nil
+}
+
+func (b *Bootstrapper) run(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
+	raised, err := b.raise(ct)
+	if err != nil {
+		return nil, fmt.Errorf("raise the modulus: %w", err)
+	}
+	halves, err := b.toCoefficients(raised)
+	b.free(raised)
+	if err != nil {
+		return nil, fmt.Errorf("slots to coefficients: %w", err)
+	}
+	reduced, err := sine(b.pair, halves)
+	b.pair.Free(halves)
+	if err != nil {
+		return nil, fmt.Errorf("sine: %w", err)
+	}
+	out, err := b.toSlots(reduced)
+	b.pair.Free(reduced)
+	if err != nil {
+		return nil, fmt.Errorf("coefficients to slots: %w", err)
+	}
+	return out, nil
+}
+
+// raise returns plan.multiple times the message of ct, plus multiples of the modulus of level 0,
+// at the top level (Bossuat, Troncoso-Pastoriza and Hubaux, ACNS 2022, section 4): the switch to the
+// sparse secret, the lift, the switch back.
+func (b *Bootstrapper) raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
+	p, r := b.plan.params, b.ctx.Ring()
+	c := chain.New(r)
+	defer c.Close()
+	low, all := p.QLimbs(0), p.QLimbs(p.MaxLevel())
+	in := c.Result(2, low, b.ctx.Domain())
+	multiple := make([]uint32, len(low))
+	for i, q := range p.Q()[:len(low)] {
+		multiple[i] = uint32(b.plan.multiple % int64(q))
+	}
+	c.Do(func() error { return r.MulScalar(in, c.View(ct.Value, 0, 2, 0, len(low)), multiple) })
+	sparse := c.Result(2, low, b.ctx.Domain())
+	c.Do(func() error {
+		return cutrantt.SwitchKeys(r, cutrantt.Gadget{Alpha: 1, Special: p.PLimbs()[:1]}, []cutrantt.KeySwitch{
+			{Dst: sparse, X: c.Poly(in, 1), Low: c.Poly(in, 0), Key: b.toSparse},
+		})
+	})
+	coeffs := c.Result(2, low, cutrantt.Coeffs(b.ctx.N2()))
+	lifted := c.Result(2, all, cutrantt.Coeffs(b.ctx.N2()))
+	c.Op2(r.Inverse, coeffs, sparse)
+	c.Op2(r.Extend, lifted, coeffs)
+	c.Op2(r.Forward, lifted, lifted)
+	c.Do(func() error { lifted.SetDomain(b.ctx.Domain()); return nil })
+	out := c.Result(2, all, b.ctx.Domain())
+	c.Do(func() error {
+		return cutrantt.SwitchKeys(r, cutrantt.Gadget{Alpha: p.Alpha(), Special: p.PLimbs()}, []cutrantt.KeySwitch{
+			{Dst: out, X: c.Poly(lifted, 1), Low: c.Poly(lifted, 0), Key: b.toDense},
+		})
+	})
+	kept, err := c.Keep(out)
+	if err != nil {
+		return nil, err
+	}
+	return &henc.Ciphertext{Value: kept, Level: p.MaxLevel(), Scale: b.plan.modulus()}, nil
+}
+
+// toCoefficients returns the coefficients over K*(modulus of level 0): the first half and the
+// second, in bit-reversed order.
+func (b *Bootstrapper) toCoefficients(ct *henc.Ciphertext) (*henc.Ciphertexts, error) {
+	n := b.plan.params.Slots()
+	if gap := n / b.plan.Slots(); gap > 1 {
+		var err error
+		if ct, err = b.ev.SumSlots(ct, gap, b.plan.Slots()); err != nil {
+			return nil, err
+		}
+		defer b.free(ct)
+	}
+	z, err := b.transform(ct, b.encode, b.plan.encode)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(z)
+	z = z.WithScale(b.plan.working)
+	conjugate, err := b.ev.Conjugate(z)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(conjugate)
+	re, err := b.ev.Add(z, conjugate)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(re)
+	twice, err := b.ev.Sub(z, conjugate)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(twice)
+	im, err := b.ev.MulPlain(twice, b.minusI)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(im)
+	both, err := b.pair.Of([]*henc.Ciphertext{re, im}, re.Level)
+	if err != nil {
+		return nil, err
+	}
+	return b.pair.Clone(both)
+}
+
+// toSlots joins the halves and returns the slots.
+func (b *Bootstrapper) toSlots(halves *henc.Ciphertexts) (*henc.Ciphertext, error) {
+	im, err := b.ev.MulPlain(halves.At(1), b.plusI)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(im)
+	sum, err := b.ev.Add(halves.At(0), im)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(sum)
+	return b.transform(sum, b.decode, b.plan.decode)
+}
+
+// transform applies the stages, with the rescalings that follow each.
+func (b *Bootstrapper) transform(
+	ct *henc.Ciphertext, lts []*henc.LinearTransform, stages []stage,
+) (*henc.Ciphertext, error) {
+	first := ct
+	step := func(next *henc.Ciphertext, err error) error {
+		if ct != first {
+			b.free(ct)
+		}
+		ct = next
+		return err
+	}
+	for i, lt := range lts {
+		if err := step(b.ev.Transform(ct, lt)); err != nil {
+			return nil, err
+		}
+		for range stages[i].drop {
+			if err := step(b.ev.Rescale(ct)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return ct, nil
+}
+
+func (b *Bootstrapper) free(ct *henc.Ciphertext) {
+	if ct != nil {
+		b.ctx.Ring().Free(ct.Value)
+	}
+}

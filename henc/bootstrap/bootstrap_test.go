@@ -1,0 +1,416 @@
+package bootstrap_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+	"math/cmplx"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/cutrantt/cuda"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bootstrap"
+	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
+)
+
+// rig is a context with a bootstrapper.
+type rig struct {
+	p    henc.Parameters
+	ctx  *henc.Context
+	key  *secret.Key
+	plan *bootstrap.Plan
+	keys *bootstrap.Keys
+	b    *bootstrap.Bootstrapper
+	enc  *secret.SeededEncryptor
+	dec  *secret.Decryptor
+}
+
+var rigs struct {
+	sync.Mutex
+	m map[string]*rig
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func seedOf(t testing.TB, label string) *henc.Seed {
+	t.Helper()
+	return must(new(henc.Seed).Derive("hencedge bootstrap test " + label))(t)
+}
+
+// backend is what the tests run on: the CPU, or the GPU if CUTRANTT_TEST_BACKEND=cuda.
+func backend(t testing.TB) cutrantt.Backend {
+	t.Helper()
+	if os.Getenv("CUTRANTT_TEST_BACKEND") == "cuda" {
+		return must(cuda.New())(t)
+	}
+	return cpu.New()
+}
+
+// newRig makes or reuses a rig; logSlots 0 means all slots.
+func newRig(t testing.TB, set string, n2, logSlots int) *rig {
+	t.Helper()
+	rigs.Lock()
+	defer rigs.Unlock()
+	name := fmt.Sprintf("%s/%d/%d", set, n2, logSlots)
+	if r := rigs.m[name]; r != nil {
+		return r
+	}
+	from, degree, _ := strings.Cut(set, "@2^")
+	r := &rig{p: must(henc.NamedInsecure(from))(t)}
+	lit := must(bootstrap.LiteralOf(r.p))(t)
+	if degree != "" { // the chain of a set in a smaller ring
+		small := r.p.Literal()
+		small.LogN, small.Insecure, small.PsiQ, small.PsiP = must(strconv.Atoi(degree))(t), true, nil, nil
+		r.p = must(henc.NewParameters(small))(t)
+	}
+	r.ctx = must(henc.NewContext(r.p, henc.WithN2(n2), henc.WithBackend(backend(t))))(t)
+	r.key = must(secret.Generate(r.ctx, seedOf(t, "key")))(t)
+	lit.LogSlots = logSlots
+	r.plan = must(bootstrap.NewPlan(r.p, lit))(t)
+	r.keys = must(r.key.BootstrapKeys(r.plan))(t)
+	r.b = must(bootstrap.New(r.ctx, r.plan, r.keys))(t)
+	r.enc, r.dec = secret.NewSeededEncryptor(r.ctx, r.key), secret.NewDecryptor(r.ctx, r.key)
+	if rigs.m == nil {
+		rigs.m = map[string]*rig{}
+	}
+	rigs.m[name] = r
+	return r
+}
+
+// messages are slots of every kind, repeating after slots.
+func messages(n, slots int) map[string][]complex128 {
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	fill := func(f func(i int) complex128) []complex128 {
+		z := make([]complex128, n)
+		for i := range z {
+			if i < slots {
+				z[i] = f(i)
+			} else {
+				z[i] = z[i-slots]
+			}
+		}
+		return z
+	}
+	sign := func() float64 { return float64(2*rng.IntN(2) - 1) }
+	return map[string][]complex128{
+		"random":     fill(func(int) complex128 { return complex(2*rng.Float64()-1, 2*rng.Float64()-1) }),
+		"extreme":    fill(func(int) complex128 { return complex(sign(), sign()) }),
+		"one spike":  fill(func(i int) complex128 { return complex(float64(max(0, 1-i)), 0) }),
+		"zero":       fill(func(int) complex128 { return 0 }),
+		"constant":   fill(func(int) complex128 { return 1 }),
+		"-constant":  fill(func(int) complex128 { return complex(0, -1) }),
+		"near const": fill(func(int) complex128 { return complex(0.9+0.01*rng.Float64(), 0) }),
+	}
+}
+
+// errorsOf are the root mean square and the largest error of the real and imaginary parts, in bits.
+func errorsOf(got, want []complex128) (rms, most float64) {
+	for i := range want {
+		d := got[i] - want[i]
+		rms += real(d)*real(d) + imag(d)*imag(d)
+		most = max(most, math.Abs(real(d)), math.Abs(imag(d)))
+	}
+	return math.Log2(rms/float64(2*len(want))) / 2, math.Log2(most)
+}
+
+// precision is what Bootstrap's description states, in bits: root mean square and largest error
+// of random and of constant slots.
+var precision = []struct {
+	set                         string
+	n2, logSlots                int
+	random, most, constant, top float64
+	deep                        bool
+}{
+	{"boot10-insecure", 1, 0, -18.5, -17, -15.5, -14.8, false},
+	{"boot10-insecure", 16, 0, -18.5, -17, -15.5, -14.8, false},
+	{"boot10-insecure", 1, 5, -18.5, -17, -15.5, -14.8, false},
+	{"boot10-insecure", 1, 8, -18.5, -17, -15.5, -14.8, false},
+	{"boot15", 1, 0, -15.5, -12.5, -14.5, -12.5, true},
+	{"boot16@2^11", 1, 0, -23, -21, -15.5, -14.8, true},
+	{"boot16@2^13", 1, 0, -23.5, -21.5, -15.5, -14.8, true},
+	{"boot16", 1, 0, -19, -16, -15, -14, true}, // takes about 32 GiB
+}
+
+// TestPrecision asserts the errors of the whole bootstrapping.
+func TestPrecision(t *testing.T) {
+	for _, row := range precision {
+		t.Run(fmt.Sprintf("%s/%d/%d", row.set, row.n2, row.logSlots), func(t *testing.T) {
+			deep := os.Getenv("HENCEDGE_TEST_DEEP")
+			if row.deep && deep != row.set && (deep != "1" || row.set == "boot16") {
+				testenv.Missing(t, "deep", "HENCEDGE_TEST_DEEP is neither 1 nor "+row.set)
+			}
+			r := newRig(t, row.set, row.n2, row.logSlots)
+			for kind, z := range messages(r.p.Slots(), r.plan.Slots()) {
+				level := r.plan.Level()
+				if kind == "random" {
+					level = 0
+				}
+				ct := must(r.enc.EncryptComplex(z, level, 0, seedOf(t, kind)))(t)
+				out := must(r.b.Bootstrap(ct))(t)
+				if out.Level != r.plan.Level() || math.Abs(out.Scale/r.p.ScaleAt(out.Level)-1) > 0x1p-10 {
+					t.Errorf("%s: level %d, scale 2^%.6f", kind, out.Level, math.Log2(out.Scale))
+				}
+				rms, most := errorsOf(must(r.dec.DecryptComplex(out))(t), z)
+				t.Logf("%-10s error 2^%.1f, at most 2^%.1f", kind, rms, most)
+				limit, top := row.random, row.most
+				if kind == "constant" || kind == "-constant" || kind == "near const" {
+					limit, top = row.constant, row.top
+				}
+				if rms > limit || most > top {
+					t.Errorf("%s: error 2^%.2f, at most 2^%.2f; stated are 2^%.1f and 2^%.1f", kind, rms, most, limit,
+						top)
+				}
+				if rms < limit-9 {
+					t.Errorf("%s: an error of 2^%.2f is implausibly small", kind, rms)
+				}
+			}
+			if row.deep { // one at a time
+				r.b.Free()
+				rigs.Lock()
+				clear(rigs.m)
+				rigs.Unlock()
+			}
+		})
+	}
+}
+
+// coefficients are the exact coefficients of a decrypted ciphertext.
+func (r *rig) coefficients(t *testing.T, ct *henc.Ciphertext) []float64 {
+	t.Helper()
+	return must(r.ctx.Encoder().Coeffs(must(r.dec.Decrypt(ct))(t)))(t)
+}
+
+// TestSteps compares every step with slow arithmetic on what went into it.
+func TestSteps(t *testing.T) {
+	for _, logSlots := range []int{0, 6} {
+		r := newRig(t, "boot10-insecure", 16, logSlots)
+		n, slots := r.p.Slots(), r.plan.Slots()
+		z := messages(n, slots)["random"]
+		ct := must(r.enc.EncryptComplex(z, 0, 0, seedOf(t, "steps")))(t)
+		raised := must(r.b.Raise(ct))(t)
+		r.checkRaised(t, ct, raised)
+
+		// Coefficients in units of the modulus, projected to the repeated slots.
+		gap, coeffs := n/slots, r.coefficients(t, raised)
+		x := make([]complex128, n)
+		for i := range x {
+			k := int(bits.Reverse64(uint64(i%slots))>>(64-bits.Len(uint(slots-1)))) * gap
+			x[i] = complex(coeffs[k], coeffs[k+n]) / complex(r.plan.Modulus(), 0)
+		}
+		halves := must(r.b.ToCoefficients(raised))(t)
+		re, im := must(r.dec.DecryptComplex(halves.At(0)))(t), must(r.dec.DecryptComplex(halves.At(1)))(t)
+		for i := range x {
+			dr := cmplx.Abs(re[i] - complex(real(x[i])/bootstrap.HalfWidth, 0))
+			di := cmplx.Abs(im[i] - complex(imag(x[i])/bootstrap.HalfWidth, 0))
+			if max(dr, di) > 0x1p-35 {
+				t.Fatalf("coefficient %d over K: %v and %v for %v, off by 2^%.1f", i, re[i], im[i], x[i],
+					math.Log2(max(dr, di)))
+			}
+		}
+
+		sines := must(r.b.Sine(halves))(t)
+		if sines.Level() != halves.Level()-bootstrap.SineLevels {
+			t.Errorf("the sine took %d levels", halves.Level()-sines.Level())
+		}
+		for half, from := range [][]complex128{re, im} {
+			got := must(r.dec.DecryptComplex(sines.At(half)))(t)
+			for i := range got {
+				want := math.Sin(2 * math.Pi * bootstrap.HalfWidth * real(from[i]))
+				if d := cmplx.Abs(got[i] - complex(want, 0)); d > 0x1p-28 {
+					t.Fatalf("half %d, sine %d: %v, want %g, off by 2^%.1f", half, i, got[i], want, math.Log2(d))
+				}
+			}
+		}
+
+		out := must(r.b.ToSlots(sines))(t).WithScale(r.p.ScaleAt(r.plan.Level()))
+		sr, si := must(r.dec.DecryptComplex(sines.At(0)))(t), must(r.dec.DecryptComplex(sines.At(1)))(t)
+		factor := r.plan.Modulus() / (float64(r.plan.Multiple()) * ct.Scale * 2 * math.Pi)
+		got, power := must(r.dec.DecryptComplex(out))(t), 1
+		for j := range slots {
+			var want complex128
+			for i := range slots {
+				k := int(bits.Reverse64(uint64(i)) >> (64 - bits.Len(uint(slots-1))))
+				want += complex(real(sr[i]), real(si[i])) *
+					cmplx.Rect(factor, math.Pi*float64(power*k%(4*slots))/float64(2*slots))
+			}
+			power = power * 5 % (4 * slots)
+			if d := cmplx.Abs(got[j] - want); d > 0x1p-17 {
+				t.Fatalf("slot %d is %v, want %v", j, got[j], want)
+			}
+		}
+	}
+}
+
+// checkRaised: the raised ciphertext is the multiple of the message modulo the old modulus, up to
+// small noise, and within 16.5 of it.
+func (r *rig) checkRaised(t *testing.T, ct, raised *henc.Ciphertext) {
+	t.Helper()
+	q := r.p.QProduct(0)
+	before, after := r.coefficients(t, ct), r.coefficients(t, raised)
+	largest := 0.0
+	for k := range before {
+		a, _ := big.NewFloat(after[k]).Int(nil)
+		b, _ := big.NewFloat(before[k]).Int(nil)
+		d := a.Sub(a, b.Mul(b, big.NewInt(r.plan.Multiple())))
+		d.Mod(d, q)
+		if twice := new(big.Int).Lsh(d, 1); twice.Cmp(q) > 0 {
+			d.Sub(d, q)
+		}
+		if d.CmpAbs(big.NewInt(1<<9)) > 0 {
+			t.Fatalf("coefficient %d is off by %v modulo the modulus", k, d)
+		}
+		largest = max(largest, math.Abs(after[k])/r.plan.Modulus())
+	}
+	if largest > 16.5 || largest < 3 {
+		t.Errorf("the largest coefficient is %.2f times the modulus", largest)
+	}
+	if raised.Level != r.p.MaxLevel() {
+		t.Errorf("level %d", raised.Level)
+	}
+}
+
+// TestDepthAfterwards uses up all levels of a bootstrapped ciphertext, bootstraps it again and
+// goes on.
+func TestDepthAfterwards(t *testing.T) {
+	r := newRig(t, "boot10-insecure", 1, 0)
+	ev := henc.NewEvaluator(r.ctx, r.keys.Evaluation)
+	z := messages(r.p.Slots(), r.p.Slots())["random"]
+	for i := range z {
+		z[i] = complex(0.8+0.2*real(z[i]), 0)
+	}
+	ct := must(r.enc.EncryptComplex(z, 0, 0, seedOf(t, "depth")))(t)
+	for range 2 {
+		ct = must(r.b.Bootstrap(ct))(t)
+		for ct.Level > 0 {
+			ct = must(ev.MulRescale(ct, ct))(t)
+			for i := range z {
+				z[i] *= z[i]
+			}
+		}
+	}
+	if rms, _ := errorsOf(must(r.dec.DecryptComplex(ct))(t), z); rms > -11 {
+		t.Errorf("error 2^%.1f after 6 products", rms)
+	}
+}
+
+// TestKeysFollowFromTheKey: equal secrets and plans give equal keys, of the shapes that security
+// rests on.
+func TestKeysFollowFromTheKey(t *testing.T) {
+	r := newRig(t, "boot10-insecure", 1, 0)
+	again := must(must(secret.Generate(r.ctx, seedOf(t, "key")))(t).BootstrapKeys(r.plan))(t)
+	words := func(b *cutrantt.Batch) []uint32 {
+		w := make([]uint32, b.Len())
+		if err := r.ctx.Ring().Download(w, b); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	if !slices.Equal(words(again.ToSparse), words(r.keys.ToSparse)) ||
+		!slices.Equal(words(again.ToDense.Value), words(r.keys.ToDense.Value)) {
+		t.Error("the keys of the sparse secret differ")
+	}
+	limbs := r.keys.ToSparse.Limbs()
+	if want := append(r.p.QLimbs(0), r.p.PLimbs()[0]); !slices.Equal(limbs, want) {
+		t.Errorf("the key under the sparse secret has limbs %v, want %v only", limbs, want)
+	}
+	for _, set := range henc.BootstrapNames() {
+		p := must(henc.NamedBootstrap(set))(t)
+		plan := must(bootstrap.NewPlan(p, must(bootstrap.LiteralOf(p))(t)))(t)
+		want := map[string]int{"boot15": 22, "boot16": 26}[set] // docs/cryptography.md
+		if ks := plan.Rotations(); len(ks) != want {
+			t.Errorf("%s needs %d rotations, want %d", set, len(ks), want)
+		}
+		if depth := p.MaxLevel() - p.UpperLevels(); plan.Level() != depth {
+			t.Errorf("%s: level %d after bootstrapping, want %d", set, plan.Level(), depth)
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	r := newRig(t, "boot10-insecure", 1, 0)
+	lit := must(bootstrap.LiteralOf(r.p))(t)
+	for name, mod := range map[string]func(*bootstrap.Literal){
+		"stages":    func(l *bootstrap.Literal) { l.Stages = 0 },
+		"slots":     func(l *bootstrap.Literal) { l.LogSlots = 10 },
+		"negative":  func(l *bootstrap.Literal) { l.LogSlots = -1 },
+		"levels":    func(l *bootstrap.Literal) { l.ToSlots = 9 },
+		"no levels": func(l *bootstrap.Literal) { l.ToCoefficients = 0 },
+		"ratio":     func(l *bootstrap.Literal) { l.LogRatio = 40 },
+		"no ratio":  func(l *bootstrap.Literal) { l.LogRatio = 0 },
+	} {
+		l := lit
+		mod(&l)
+		if _, err := bootstrap.NewPlan(r.p, l); !errors.Is(err, henc.ErrParams) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other := must(henc.Named("edge12-add"))(t)
+	if _, err := bootstrap.LiteralOf(other); !errors.Is(err, henc.ErrUnknownSet) {
+		t.Errorf("a set without levels: %v", err)
+	}
+	if _, err := bootstrap.NewPlan(other, lit); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("a set without special primes: %v", err)
+	}
+	if _, err := bootstrap.NewPlan(must(henc.Named("std15-d11"))(t), lit); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("a set with too few levels: %v", err)
+	}
+	// A base modulus of 4 primes is above the bound for the sparse secret.
+	long := must(henc.NamedBootstrap("boot15"))(t).Literal()
+	long.Name, long.Depth = "long", 1
+	if _, err := bootstrap.NewPlan(must(henc.NewParameters(long))(t), lit); !errors.Is(err, henc.ErrSecurity) {
+		t.Errorf("a long key under the sparse secret: %v", err)
+	}
+	if _, err := r.key.BootstrapKeys(nil); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("keys without a plan: %v", err)
+	}
+	for name, keys := range map[string]*bootstrap.Keys{
+		"none":          nil,
+		"no evaluation": {ToSparse: r.keys.ToSparse, ToDense: r.keys.ToDense},
+		"no sparse":     {Evaluation: r.keys.Evaluation, ToDense: r.keys.ToDense},
+		"no dense":      {Evaluation: r.keys.Evaluation, ToSparse: r.keys.ToSparse},
+	} {
+		if _, err := bootstrap.New(r.ctx, r.plan, keys); !errors.Is(err, henc.ErrNoKey) {
+			t.Errorf("keys, %s: %v", name, err)
+		}
+	}
+	swapped := &bootstrap.Keys{Evaluation: r.keys.Evaluation, ToSparse: r.keys.ToDense.Value, ToDense: r.keys.ToDense}
+	if _, err := bootstrap.New(r.ctx, r.plan, swapped); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("a key of another shape: %v", err)
+	}
+	if _, err := bootstrap.New(r.ctx, nil, r.keys); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("no plan: %v", err)
+	}
+	ct := must(r.enc.EncryptComplex(nil, 0, 0, nil))(t)
+	if _, err := r.b.Bootstrap(ct.WithScale(ct.Scale * 2)); !errors.Is(err, henc.ErrScale) {
+		t.Errorf("scale: %v", err)
+	}
+	if _, err := r.b.Bootstrap(nil); !errors.Is(err, henc.ErrDegree) {
+		t.Errorf("no ciphertext: %v", err)
+	}
+	if _, err := (*bootstrap.Bootstrapper)(nil).Bootstrap(ct); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("no bootstrapper: %v", err)
+	}
+	few := &bootstrap.Keys{Evaluation: &henc.EvaluationKeys{}, ToSparse: r.keys.ToSparse, ToDense: r.keys.ToDense}
+	if _, err := must(bootstrap.New(r.ctx, r.plan, few))(t).Bootstrap(ct); !errors.Is(err, henc.ErrNoKey) {
+		t.Errorf("no Galois keys: %v", err)
+	}
+}

@@ -1,0 +1,35 @@
+package bootstrap
+
+import "github.com/hencedge/hencedge/henc"
+
+// HalfWidth is K.
+const HalfWidth = halfWidth
+
+// SineLevels is what the sine takes.
+const SineLevels = sineLevels
+
+// Multiple is what messages are multiplied by before their modulus is raised.
+func (pl *Plan) Multiple() int64 { return pl.multiple }
+
+// Modulus is the modulus of level 0.
+func (pl *Plan) Modulus() float64 { return pl.modulus() }
+
+// Working is the scale of the sine's operand.
+func (pl *Plan) Working() float64 { return pl.working }
+
+// Raise is the first step.
+func (b *Bootstrapper) Raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) { return b.raise(ct) }
+
+// ToCoefficients is the second step.
+func (b *Bootstrapper) ToCoefficients(ct *henc.Ciphertext) (*henc.Ciphertexts, error) {
+	return b.toCoefficients(ct)
+}
+
+// Sine is the third step.
+func (b *Bootstrapper) Sine(x *henc.Ciphertexts) (*henc.Ciphertexts, error) { return sine(b.pair, x) }
+
+// ToSlots is the last step.
+func (b *Bootstrapper) ToSlots(x *henc.Ciphertexts) (*henc.Ciphertext, error) { return b.toSlots(x) }
+
+// Free frees the result of a step.
+func (b *Bootstrapper) FreeBatch(x *henc.Ciphertexts) { b.pair.Free(x) }

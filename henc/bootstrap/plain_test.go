@@ -1,0 +1,130 @@
+package bootstrap
+
+import (
+	"math"
+	"math/bits"
+	"math/cmplx"
+	"math/rand/v2"
+	"testing"
+)
+
+// apply is the product of the factors and a vector, by the definition of diagonals.
+func apply(factors []matrix, z []complex128) []complex128 {
+	for _, m := range factors {
+		next := make([]complex128, len(z))
+		for k, d := range m.diagonals {
+			for j := range next {
+				next[j] += d[j] * z[(j+k)%len(z)]
+			}
+		}
+		z = next
+	}
+	return z
+}
+
+func reversed(a []complex128, slots int) []complex128 {
+	out := make([]complex128, len(a))
+	for i := range a {
+		j := int(bits.Reverse64(uint64(i%slots)) >> (64 - bits.Len(uint(slots-1))))
+		out[i] = a[i-i%slots+j]
+	}
+	return out
+}
+
+// TestFactors: the factors are the sum f(zeta^(5^j)) term by term and its inverse, for all slots
+// and for repeated ones.
+func TestFactors(t *testing.T) {
+	const n = 64
+	for _, c := range []struct {
+		slots  int
+		groups []int
+	}{{64, []int{6}}, {64, []int{2, 2, 2}}, {64, []int{3, 2, 1}}, {16, []int{2, 2}}, {2, []int{1}}} {
+		a, want := make([]complex128, n), make([]complex128, n)
+		for k := range c.slots { // the coefficients repeat as the slots do
+			v := complex(rand.Float64()-0.5, rand.Float64()-0.5)
+			for i := k; i < n; i += c.slots {
+				a[i] = v
+			}
+		}
+		power := 1
+		for j := range c.slots {
+			for k := range c.slots {
+				want[j] += a[k] * cmplx.Rect(1, math.Pi*float64(power*k%(4*c.slots))/float64(2*c.slots))
+			}
+			power = power * 5 % (4 * c.slots)
+		}
+		for i := range want {
+			want[i] = want[i%c.slots]
+		}
+		got := apply(toSlots(n, c.groups), reversed(a, c.slots))
+		back := apply(toCoefficients(n, c.groups), want)
+		for i := range got {
+			if cmplx.Abs(got[i]-want[i]) > 1e-12 {
+				t.Fatalf("%v: slot %d is %v, want %v", c.groups, i, got[i], want[i])
+			}
+			if e := cmplx.Abs(back[i]/complex(float64(c.slots), 0) - reversed(a, c.slots)[i]); e > 1e-12 {
+				t.Fatalf("%v: coefficient %d is off by %g", c.groups, i, e)
+			}
+		}
+	}
+}
+
+// clenshaw is the value of a Chebyshev series.
+func clenshaw(c []float64, y float64) float64 {
+	b1, b2 := 0.0, 0.0
+	for k := len(c) - 1; k > 0; k-- {
+		b1, b2 = 2*y*b1-b2+c[k], b1
+	}
+	return y*b1 - b2 + c[0]
+}
+
+// TestSineSeries: the series and the double angles are the sine to the error that sine.go states, and
+// bounded as far as a coefficient can lie.
+func TestSineSeries(t *testing.T) {
+	c := cosine()
+	if len(c) != chebyshev+1 {
+		t.Fatalf("%d coefficients", len(c))
+	}
+	worst, near, outside := 0.0, 0.0, 0.0 // |u| <= 1, |x| <= 13, all
+	for i := -33000; i <= 33000; i++ {
+		x := float64(i) / 2000
+		u := (x - 0.25) / halfWidth
+		v := clenshaw(c, 2*u*u-1)
+		e := math.Abs(v - math.Cos(2*math.Pi*halfWidth/8*u))
+		if outside = max(outside, e); math.Abs(x) <= 13 {
+			near = max(near, e)
+		}
+		if math.Abs(u) <= 1 {
+			worst = max(worst, e)
+		}
+		for range doublings {
+			v = 2*v*v - 1
+		}
+		if d := math.Abs(v - math.Sin(2*math.Pi*x)); math.Abs(u) <= 1 && d > 0x1p-40 {
+			t.Fatalf("sine of 2*pi*%g is off by 2^%.1f", x, math.Log2(d))
+		}
+	}
+	if worst > 0x1p-47 || near > 0x1p-20 || outside > 0x1p-6 {
+		t.Errorf("error 2^%.1f, 2^%.1f to 13, 2^%.1f to 16.5", math.Log2(worst), math.Log2(near), math.Log2(outside))
+	}
+}
+
+// TestDivide: q*T_m + r is the series again.
+func TestDivide(t *testing.T) {
+	for _, m := range []int{2, 4, 8} {
+		for n := m + 1; n <= 2*m; n++ {
+			c := make([]float64, n)
+			for i := range c {
+				c[i] = rand.Float64() - 0.5
+			}
+			q, r := divide(c, m)
+			unit := make([]float64, m+1)
+			unit[m] = 1
+			for y := -1.0; y <= 1; y += 0.125 {
+				if d := clenshaw(q, y)*clenshaw(unit, y) + clenshaw(r, y) - clenshaw(c, y); math.Abs(d) > 1e-12 {
+					t.Errorf("%d coefficients by T_%d at %g: off by %g", n, m, y, d)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package bootstrap
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Literal describes a bootstrapping, unchecked; NewPlan checks it.
+type Literal struct {
+	// Stages is how many factors each of the two linear transforms has.
+	Stages int
+	// ToCoefficients and ToSlots are the levels that the two transforms take.
+	ToCoefficients, ToSlots int
+	// LogRatio is log2 of the message ratio: the modulus of level 0 over the largest
+	// coefficient that a message with values of 1 can have.
+	LogRatio int
+	// LogSlots is log2 of the number of slots, which repeat to fill all; 0 means all N/2.
+	LogSlots int
+}
+
+// literals are the bootstrappings of the named sets.
+var literals = map[string]Literal{
+	"boot10-insecure": {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9},
+	"boot15":          {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9},
+	"boot16":          {Stages: 3, ToCoefficients: 3, ToSlots: 1, LogRatio: 9},
+}
+
+// LiteralOf is the literal for a named parameter set, for all slots. It fails with
+// henc.ErrUnknownSet where the set is not made for bootstrapping.
+func LiteralOf(p henc.Parameters) (Literal, error) {
+	l, ok := literals[p.Name()]
+	if !ok {
+		return l, fmt.Errorf("bootstrapping: %w: %q has no levels for it; use boot15 or boot16", henc.ErrUnknownSet,
+			p.Name())
+	}
+	return l, nil
+}
+
+// The approximation of the modular reduction (sine.go).
+const (
+	halfWidth  = 11.25 // K
+	chebyshev  = 15    // degree in T_2(u)
+	doublings  = 3
+	sineLevels = 1 + 4 + doublings
+)
+
+// Weight is the number of nonzero coefficients of the ephemeral sparse secret.
+const Weight = henc.SparseWeight
+
+// Plan is a checked bootstrapping: which levels and scales its steps have, and the keys
+// that it needs. It is immutable.
+type Plan struct {
+	params   henc.Parameters
+	lit      Literal
+	groups   []int
+	multiple int64   // of the ciphertext before the modulus is raised
+	scaleIn  float64 // of the input, at level 0
+	encode   []stage // CoeffsToSlots
+	decode   []stage // SlotsToCoeffs
+	working  float64 // scale of the sine's operand
+	sine     float64 // scale of its result
+}
+
+// stage is one factor of a linear transform.
+type stage struct {
+	m     matrix
+	level int
+	scale float64 // of the encoded matrix
+	drop  int     // rescalings after it
+}
+
+// NewPlan makes the plan of lit for p. It fails with henc.ErrParams where p has too few
+// levels or no special primes or lit is inconsistent, and with henc.ErrSecurity where p is not
+// marked insecure and the modulus of the sparse secret's key is above henc.SparseBound.
+func NewPlan(p henc.Parameters, lit Literal) (*Plan, error) {
+	bad := func(format string, args ...any) (*Plan, error) {
+		args = append([]any{p.Name(), henc.ErrParams}, args...)
+		return nil, fmt.Errorf("bootstrapping with %q: %w: "+format, args...)
+	}
+	if p.Alpha() == 0 {
+		return bad("it needs special primes and levels")
+	}
+	if lit.LogSlots == 0 {
+		lit.LogSlots = p.LogN() - 1
+	}
+	if lit.LogSlots < 1 || lit.LogSlots >= p.LogN() || lit.Stages < 1 || lit.Stages > lit.LogSlots {
+		return bad("%d stages for 2^%d slots", lit.Stages, lit.LogSlots)
+	}
+	if most := p.MaxLevel(); lit.ToCoefficients < 1 || lit.ToSlots < 1 || lit.ToCoefficients > most ||
+		lit.ToSlots > most || lit.ToCoefficients+lit.ToSlots+sineLevels > p.MaxLevel() {
+		return bad("it takes %d, %d and %d levels of %d", lit.ToCoefficients, sineLevels, lit.ToSlots, p.MaxLevel())
+	}
+	pl := &Plan{params: p, lit: lit, scaleIn: p.ScaleAt(0)}
+	room := p.LogQ(0) - math.Log2(pl.scaleIn)
+	if lit.LogRatio < 3 || float64(lit.LogRatio) > room+0.5 {
+		return bad("the message ratio 2^%d is outside 2^3..2^%.1f", lit.LogRatio, room)
+	}
+	if err := henc.CheckSparse(p, sparseLimbs(p)); err != nil {
+		return nil, fmt.Errorf("bootstrapping with %q: %w", p.Name(), err)
+	}
+	pl.multiple = int64(math.Round(math.Exp2(room - float64(lit.LogRatio))))
+	for i := range lit.Stages {
+		pl.groups = append(pl.groups, (lit.LogSlots+lit.Stages-1-i)/lit.Stages)
+	}
+	pl.schedule()
+	return pl, nil
+}
+
+// schedule fixes the levels and scales of all steps.
+func (pl *Plan) schedule() {
+	p, n := pl.params, pl.params.Slots()
+	top := p.MaxLevel()
+	working := p.RescaleFactor(top - pl.lit.ToCoefficients)
+	// The sum over the repeated slots multiplies by n/slots, toCoefficients by slots, and
+	// z + conj(z) by 2.
+	factor := 1 / (2 * halfWidth * float64(n))
+	pl.encode = pl.stages(toCoefficients(n, pl.groups), top, top-pl.lit.ToCoefficients, pl.modulus(),
+		working*factor, working)
+	level := top - pl.lit.ToCoefficients
+	pl.working, pl.sine = working, sineScale(p, level, working)
+	level -= sineLevels
+	out := level - pl.lit.ToSlots
+	factor = pl.modulus() / (float64(pl.multiple) * pl.scaleIn * 2 * math.Pi)
+	pl.decode = pl.stages(toSlots(n, pl.groups), level, out, pl.sine, p.ScaleAt(out)*factor, working)
+}
+
+// stages spreads the factors over the levels from..to. The operand has scale in, the result
+// out. A level is dropped as soon as the scale stays above least, the remaining ones at the end.
+func (pl *Plan) stages(ms []matrix, from, to int, in, out, least float64) []stage {
+	p := pl.params
+	each := out / in
+	for l := from; l > to; l-- {
+		each *= p.RescaleFactor(l)
+	}
+	each = math.Pow(each, 1/float64(len(ms)))
+	stages, level, scale := make([]stage, len(ms)), from, in
+	for i, m := range ms {
+		s := stage{m: m, level: level, scale: each}
+		if i == len(ms)-1 { // exactly the scale wanted
+			want := out
+			for l := to + 1; l <= level; l++ {
+				want *= p.RescaleFactor(l)
+			}
+			s.scale = want / scale
+		}
+		scale *= s.scale
+		for level > to && (i == len(ms)-1 || scale/p.RescaleFactor(level) >= least) {
+			scale /= p.RescaleFactor(level)
+			level--
+			s.drop++
+		}
+		stages[i] = s
+	}
+	return stages
+}
+
+// modulus is the modulus of level 0 as a float64.
+func (pl *Plan) modulus() float64 {
+	q := 1.0
+	for _, v := range pl.params.Q()[:pl.params.LimbsAt(0)] {
+		q *= float64(v)
+	}
+	return q
+}
+
+// Parameters are the parameters that the plan is for; the zero ones for no plan.
+func (pl *Plan) Parameters() henc.Parameters {
+	if pl == nil {
+		return henc.Parameters{}
+	}
+	return pl.params
+}
+
+// ready reports whether NewPlan made the plan. The getters of others return zeros.
+func (pl *Plan) ready() bool { return pl != nil && pl.encode != nil }
+
+// Slots is the number of slots, which repeat to fill all N/2.
+func (pl *Plan) Slots() int {
+	if !pl.ready() {
+		return 0
+	}
+	return 1 << pl.lit.LogSlots
+}
+
+// Level is the level of a bootstrapped ciphertext: the rescalings that are left.
+func (pl *Plan) Level() int {
+	if !pl.ready() {
+		return 0
+	}
+	return pl.params.MaxLevel() - pl.lit.ToCoefficients - sineLevels - pl.lit.ToSlots
+}
+
+// SparseLimbs are the limbs that the key of the sparse secret has: those of level 0, and
+// one special prime.
+func (pl *Plan) SparseLimbs() []int {
+	if !pl.ready() {
+		return nil
+	}
+	return sparseLimbs(pl.params)
+}
+
+func sparseLimbs(p henc.Parameters) []int { return append(p.QLimbs(0), p.PLimbs()[0]) }
+
+// Rotations are the rotations whose Galois keys the plan needs, ascending. It needs conjugation
+// and the relinearisation key too.
+func (pl *Plan) Rotations() []int {
+	if !pl.ready() {
+		return nil
+	}
+	set := map[int]bool{}
+	n := pl.params.Slots()
+	for _, s := range append(append([]stage(nil), pl.encode...), pl.decode...) {
+		for _, k := range henc.TransformRotations(n, slices.Collect(maps.Keys(s.m.diagonals))) {
+			set[k] = true
+		}
+	}
+	for _, k := range henc.SumRotations(n/pl.Slots(), pl.Slots()) {
+		set[k] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}

@@ -1,0 +1,242 @@
+package bootstrap
+
+import (
+	"math"
+
+	"github.com/hencedge/hencedge/henc"
+)
+
+// The coefficients x of the raised message, in units of the modulus q0 of level 0, lie within
+// 16.5 of 0: x = (c0 + c1*s)/q0 with centred c0 and c1 and a secret of weight 32. They are sums
+// of 33 nearly uniform numbers in [-1/2, 1/2], so |x| > 11 has a probability of at most
+// 2*5.5^33/33! < 2^-40, and |x| > 13 of 2^-61. With u = (x - 1/4)/K,
+//
+//	sin(2*pi*x) = cos(2*pi*K*u) = D(D(D(cos(a*u)))), a = 2*pi*K/8, D(c) = 2*c^2 - 1
+//
+// and cos(a*u) is even, hence a polynomial in y = T_2(u):
+//
+//	cos(a*u) = J_0(a) + 2 * sum over k >= 1 of (-1)^k * J_2k(a) * T_k(y)
+//
+// (Han and Ki, CT-RSA 2020, for the double angles; Abramowitz and Stegun 9.1.46 for the
+// series). Cut at k = 15 it is off by 2*J_32(a) < 2^-47 for |u| <= 1. The error has to be
+// as small because it is nearly the same in all coefficients and so adds up in some slots. For
+// the rest of |x| <= 16.5 it is below 2^-6 (2^-20 for |x| <= 13): no such coefficient overflows.
+
+// cosine returns the coefficients of T_k(y), k = 0..chebyshev.
+func cosine() []float64 {
+	a := 2 * math.Pi * halfWidth / (1 << doublings)
+	c := make([]float64, chebyshev+1)
+	for k := range c {
+		c[k] = 2 * math.Jn(2*k, a)
+		if k%2 == 1 {
+			c[k] = -c[k]
+		}
+	}
+	c[0] /= 2
+	return c
+}
+
+// polynomial evaluates Chebyshev series in one variable for a batch.
+type polynomial struct {
+	be     *henc.BatchEvaluator
+	params henc.Parameters
+	powers map[int]*henc.Ciphertexts // T_k(y)
+	owned  []*henc.Ciphertexts
+}
+
+// keep remembers a result, to be freed by close.
+func (e *polynomial) keep(a *henc.Ciphertexts, err error) (*henc.Ciphertexts, error) {
+	if err == nil {
+		e.owned = append(e.owned, a)
+	}
+	return a, err
+}
+
+func (e *polynomial) close() {
+	for _, a := range e.owned {
+		e.be.Free(a)
+	}
+}
+
+// double is 2*a*b - 1, rescaled, for operands at one level.
+func (e *polynomial) double(a, b *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	p, err := e.twice(a, b)
+	if err != nil {
+		return nil, err
+	}
+	return e.keep(e.be.AddConst(p, -1))
+}
+
+// twice is 2*a*b, rescaled.
+func (e *polynomial) twice(a, b *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	level := min(a.Level(), b.Level())
+	a, err := e.at(a, level)
+	if err != nil {
+		return nil, err
+	}
+	if b, err = e.at(b, level); err != nil {
+		return nil, err
+	}
+	// Doubled first, so that the rounding is not.
+	if a, err = e.keep(e.be.Add(a, a)); err != nil {
+		return nil, err
+	}
+	return e.keep(e.be.MulRescale(a, b))
+}
+
+// at is a at a level that is not above its own.
+func (e *polynomial) at(a *henc.Ciphertexts, level int) (*henc.Ciphertexts, error) {
+	if a.Level() == level {
+		return a, nil
+	}
+	return e.keep(e.be.DropLevel(a, a.Level()-level))
+}
+
+// scaled is v*a at the level and the scale, by a constant and one rescaling.
+func (e *polynomial) scaled(a *henc.Ciphertexts, v float64, level int, scale float64) (*henc.Ciphertexts, error) {
+	a, err := e.at(a, level+1)
+	if err != nil {
+		return nil, err
+	}
+	p, err := e.keep(e.be.MulConst(a, v, scale*e.params.RescaleFactor(level+1)/a.Scale()))
+	if err != nil {
+		return nil, err
+	}
+	return e.keep(e.be.Rescale(p))
+}
+
+// prepare makes T_1, T_2, T_3, T_4 and T_8 of y, of the degrees that a series of degree 15 needs.
+func (e *polynomial) prepare(y *henc.Ciphertexts) (err error) {
+	e.powers = map[int]*henc.Ciphertexts{1: y}
+	for _, k := range []int{2, 4, 8} {
+		if e.powers[k], err = e.double(e.powers[k/2], e.powers[k/2]); err != nil {
+			return err
+		}
+	}
+	p, err := e.twice(e.powers[1], e.powers[2])
+	if err != nil {
+		return err
+	}
+	one, err := e.scaled(y, 1, p.Level(), p.Scale())
+	if err != nil {
+		return err
+	}
+	e.powers[3], err = e.keep(e.be.Sub(p, one))
+	return err
+}
+
+// evaluate is the series c at the level and exactly the scale. Paterson and Stockmeyer's method in
+// the Chebyshev basis (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, EUROCRYPT 2021, section 3):
+// with m the largest power of two below len(c), c = q*T_m + r, because
+// T_(m+k) = 2*T_m*T_k - T_(m-k).
+func (e *polynomial) evaluate(c []float64, level int, scale float64) (*henc.Ciphertexts, error) {
+	if e.direct(c, level) {
+		return e.leaf(c, level, scale)
+	}
+	m := 1
+	for 2*m < len(c) {
+		m *= 2
+	}
+	q, r := divide(c, m)
+	product := e.powers[m]
+	factor := e.params.RescaleFactor(level + 1)
+	high, err := e.evaluate(q, level+1, scale*factor/product.Scale())
+	if err != nil {
+		return nil, err
+	}
+	low, err := e.evaluate(r, level, scale)
+	if err != nil {
+		return nil, err
+	}
+	if product, err = e.at(product, level+1); err != nil {
+		return nil, err
+	}
+	if product, err = e.keep(e.be.MulRescale(high, product)); err != nil {
+		return nil, err
+	}
+	return e.keep(e.be.Add(product, low))
+}
+
+// direct reports whether the terms of c are all there, one level above or more.
+func (e *polynomial) direct(c []float64, level int) bool {
+	for k := 1; k < len(c); k++ {
+		if p := e.powers[k]; p == nil || p.Level() <= level {
+			return false
+		}
+	}
+	return true
+}
+
+// leaf is the sum of c_k*T_k.
+func (e *polynomial) leaf(c []float64, level int, scale float64) (*henc.Ciphertexts, error) {
+	var sum *henc.Ciphertexts
+	for k := 1; k < len(c); k++ {
+		a, err := e.at(e.powers[k], level+1)
+		if err != nil {
+			return nil, err
+		}
+		t, err := e.keep(e.be.MulConst(a, c[k], scale*e.params.RescaleFactor(level+1)/a.Scale()))
+		if err != nil {
+			return nil, err
+		}
+		if sum != nil {
+			t, err = e.keep(e.be.Add(sum, t))
+			if err != nil {
+				return nil, err
+			}
+		}
+		sum = t
+	}
+	sum, err := e.keep(e.be.Rescale(sum))
+	if err != nil {
+		return nil, err
+	}
+	return e.keep(e.be.AddConst(sum, c[0]))
+}
+
+// divide returns q and r with c = q*T_m + r in the Chebyshev basis, m < len(c) <= 2m.
+func divide(c []float64, m int) (q, r []float64) {
+	q, r = make([]float64, len(c)-m), append([]float64(nil), c[:m]...)
+	q[0] = c[m]
+	for k := 1; k < len(q); k++ {
+		q[k] = 2 * c[m+k]
+		r[m-k] -= c[m+k]
+	}
+	return q, r
+}
+
+// sineScale is the scale of sine's result for an operand at the level and the scale.
+func sineScale(p henc.Parameters, level int, scale float64) float64 {
+	s := scale
+	for l := level - sineLevels + doublings; l > level-sineLevels; l-- {
+		s = s * s / p.RescaleFactor(l)
+	}
+	return s
+}
+
+// sine replaces every slot x/K by sin(2*pi*x). It takes sineLevels levels.
+func sine(be *henc.BatchEvaluator, x *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	e := &polynomial{be: be, params: be.Context().Parameters()}
+	defer e.close()
+	u, err := e.keep(be.AddConst(x, -0.25/halfWidth))
+	if err != nil {
+		return nil, err
+	}
+	y, err := e.double(u, u)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.prepare(y); err != nil {
+		return nil, err
+	}
+	c, err := e.evaluate(cosine(), x.Level()-sineLevels+doublings, x.Scale())
+	if err != nil {
+		return nil, err
+	}
+	for range doublings {
+		if c, err = e.double(c, c); err != nil {
+			return nil, err
+		}
+	}
+	return e.be.Clone(c)
+}

@@ -1,0 +1,340 @@
+package henc
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc/internal/chain"
+)
+
+// LinearTransform is a public n x n matrix over the slots, n = N/2, given by its nonzero
+// diagonals and encoded for one level. It is immutable and safe for concurrent use.
+//
+// With diagonal k as the vector d_k, slot j of the product is the sum over k of
+// d_k[j]*z[j+k]. The sum runs in baby and giant steps (Halevi and Shoup, CRYPTO 2018, section 4;
+// Bossuat et al., EUROCRYPT 2021, section 4). With the distance s of the diagonals and
+// k = s*(b + B*g), 0 <= b < B,
+//
+//	result = sum over g of rotate_(s*B*g)(sum over b of rotate_(-s*B*g)(d_k) * rotate_(s*b)(z))
+//
+// The rotations of z are hoisted. The outer sum is by Horner's rule from both ends, so that
+// it takes a key for +s*B and one for -s*B, whatever the number of giant steps.
+type LinearTransform struct {
+	ctx    *Context
+	level  int
+	scale  float64
+	steps  steps
+	giants map[int][]term
+}
+
+// steps is how the rotations of a transform are cut into baby and giant steps.
+type steps struct {
+	stride int         // s
+	size   int         // B
+	lo, hi int         // range of g
+	index  map[int]int // of each rotation 0..n-1, divided by s, centred where that is shorter
+	babies []int       // rotations
+}
+
+// term is one encoded diagonal.
+type term struct {
+	baby  int // index into steps.babies
+	value *cutrantt.Batch
+}
+
+// NewLinearTransform encodes the diagonals of a matrix at the given level and scale. Key k
+// is the rotation that the diagonal belongs to, taken modulo N/2. A diagonal has N/2 values.
+// The values are rounded to multiples of 1/scale in their coefficients, see Encoder. It fails
+// with ErrMessage without a diagonal, for one of another length and where Encoder does, and with
+// ErrLevel or ErrScale. Memory: one polynomial of LimbsAt(level) limbs for each diagonal.
+func NewLinearTransform(
+	ctx *Context, diagonals map[int][]complex128, level int, scale float64,
+) (*LinearTransform, error) {
+	const op = "linear transform"
+	if err := ctx.ready(); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if err := ctx.params.CheckScale(level, scale); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	n := ctx.params.Slots()
+	byRotation := make(map[int][]complex128, len(diagonals))
+	for k, d := range diagonals {
+		r := (k%n + n) % n
+		if len(d) != n || byRotation[r] != nil {
+			return nil, fmt.Errorf("%s: %w: diagonal %d has %d values or is given twice; it needs %d", op, ErrMessage,
+				k, len(d), n)
+		}
+		byRotation[r] = d
+	}
+	if len(byRotation) == 0 {
+		return nil, fmt.Errorf("%s: %w: no diagonals", op, ErrMessage)
+	}
+	lt := &LinearTransform{
+		ctx: ctx, level: level, scale: scale, steps: newSteps(n, slices.Sorted(maps.Keys(byRotation))),
+		giants: map[int][]term{},
+	}
+	if err := lt.encode(byRotation); err != nil {
+		lt.Free()
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return lt, nil
+}
+
+// TransformRotations are the rotations whose Galois keys a LinearTransform over n slots with
+// these diagonals needs, ascending. There are none for an n outside 1..2^16.
+func TransformRotations(n int, diagonals []int) []int {
+	if n < 1 || n > 1<<(cutrantt.MaxLogN-1) || len(diagonals) == 0 {
+		return nil
+	}
+	ks := make([]int, len(diagonals))
+	for i, k := range diagonals {
+		ks[i] = (k%n + n) % n
+	}
+	slices.Sort(ks)
+	s := newSteps(n, slices.Compact(ks))
+	return s.rotations()
+}
+
+// newSteps cuts rotations, ascending in 0..n-1 and at least one.
+func newSteps(n int, rotations []int) steps {
+	s := steps{stride: n}
+	for _, k := range rotations {
+		for a := k; a != 0; {
+			s.stride, a = a, s.stride%a
+		}
+	}
+	plain, centred := map[int]int{}, map[int]int{}
+	for _, k := range rotations {
+		plain[k], centred[k] = k/s.stride, k/s.stride
+		if 2*k > n {
+			centred[k] -= n / s.stride
+		}
+	}
+	s.index = plain
+	lo, hi := span(plain)
+	if l, h := span(centred); h-l < hi-lo {
+		s.index, lo, hi = centred, l, h
+	}
+	for s.size = 1; s.size*s.size < hi-lo+1; s.size *= 2 {
+	}
+	s.lo, s.hi = floorDiv(lo, s.size), floorDiv(hi, s.size)
+	used := map[int]bool{}
+	for _, i := range s.index {
+		used[s.stride*(i-s.size*floorDiv(i, s.size))] = true
+	}
+	s.babies = slices.Sorted(maps.Keys(used))
+	return s
+}
+
+// span is the smallest and the largest value.
+func span(m map[int]int) (lo, hi int) {
+	values := slices.Collect(maps.Values(m))
+	return slices.Min(values), slices.Max(values)
+}
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// rotations are what the steps need keys for, ascending.
+func (s *steps) rotations() []int {
+	var ks []int
+	for _, b := range s.babies {
+		if b != 0 {
+			ks = append(ks, b)
+		}
+	}
+	if s.lo < 0 {
+		ks = append(ks, -s.size*s.stride)
+	}
+	if s.hi > 0 {
+		ks = append(ks, s.size*s.stride)
+	}
+	slices.Sort(ks)
+	return slices.Compact(ks)
+}
+
+// encode rotates each diagonal to its giant step and encodes it.
+func (lt *LinearTransform) encode(diagonals map[int][]complex128) error {
+	n, s := lt.ctx.params.Slots(), &lt.steps
+	turned := make([]complex128, n)
+	for _, k := range slices.Sorted(maps.Keys(diagonals)) {
+		g := floorDiv(s.index[k], s.size)
+		by := ((g*s.size*s.stride)%n + n) % n
+		for j := range turned {
+			turned[(j+by)%n] = diagonals[k][j]
+		}
+		pt, err := lt.ctx.encoder.EncodeComplex(turned, lt.level, lt.scale)
+		if err != nil {
+			return fmt.Errorf("diagonal %d: %w", k, err)
+		}
+		baby, _ := slices.BinarySearch(s.babies, s.stride*(s.index[k]-s.size*g))
+		lt.giants[g] = append(lt.giants[g], term{baby, pt.Value})
+	}
+	return nil
+}
+
+// Level is the level of the operand.
+func (lt *LinearTransform) Level() int {
+	if lt == nil {
+		return 0
+	}
+	return lt.level
+}
+
+// Scale is the scale of the encoded matrix, by which the operand's scale is multiplied.
+func (lt *LinearTransform) Scale() float64 {
+	if lt == nil {
+		return 0
+	}
+	return lt.scale
+}
+
+// Diagonals is the number of encoded diagonals.
+func (lt *LinearTransform) Diagonals() int {
+	if lt == nil {
+		return 0
+	}
+	n := 0
+	for _, terms := range lt.giants {
+		n += len(terms)
+	}
+	return n
+}
+
+// Rotations are the rotations whose Galois keys Transform needs, ascending.
+func (lt *LinearTransform) Rotations() []int {
+	if lt == nil {
+		return nil
+	}
+	return lt.steps.rotations()
+}
+
+// Free gives the memory of the diagonals back. The transform must not be used again.
+func (lt *LinearTransform) Free() {
+	if lt == nil {
+		return
+	}
+	for _, terms := range lt.giants {
+		for _, t := range terms {
+			lt.ctx.ring.Free(t.value)
+		}
+	}
+}
+
+// Transform multiplies the slots of a by the matrix. The scales multiply and nothing is
+// rescaled. It fails with ErrLevel unless a is at lt.Level(), with ErrNoKey without the keys of
+// lt.Rotations(), and with ErrScale where the product does not fit.
+func (ev *Evaluator) Transform(a *Ciphertext, lt *LinearTransform) (*Ciphertext, error) {
+	const op = "linear transform"
+	if err := ev.valid(op, a); err != nil {
+		return nil, err
+	}
+	if lt == nil || lt.ctx != ev.ctx {
+		return nil, fmt.Errorf("%s: %w: the transform belongs to another context", op, ErrParams)
+	}
+	if a.Level != lt.level {
+		return nil, fmt.Errorf("%s: %w: the ciphertext is at level %d, the transform is for %d", op, ErrLevel, a.Level,
+			lt.level)
+	}
+	scale := a.Scale * lt.scale
+	if err := ev.ctx.params.CheckScale(lt.level, scale); err != nil {
+		return nil, fmt.Errorf("%s: result at 2^%.1f: %w", op, math.Log2(scale), err)
+	}
+	turned, err := ev.RotateMany(a, lt.steps.babies)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	defer func() { ev.free(turned...) }()
+	var above, below *Ciphertext // sums of the giant steps from 0 up, and below 0
+	if lt.steps.hi >= 0 {
+		above, err = ev.horner(lt, turned, scale, lt.steps.hi, max(lt.steps.lo, 0), -1)
+	}
+	if err == nil && lt.steps.lo < 0 {
+		below, err = ev.horner(lt, turned, scale, lt.steps.lo, min(lt.steps.hi, -1), 1)
+	}
+	if err != nil {
+		ev.free(above, below)
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if above == nil || below == nil {
+		if above == nil {
+			above = below
+		}
+		return above, nil
+	}
+	defer ev.free(above, below)
+	return ev.Add(above, below)
+}
+
+// horner is the sum of the giant steps from, from+by, ..., to, each rotated to its place.
+func (ev *Evaluator) horner(
+	lt *LinearTransform, turned []*Ciphertext, scale float64, from, to, by int,
+) (*Ciphertext, error) {
+	var sum *Ciphertext
+	step := -by * lt.steps.size * lt.steps.stride
+	for g := from; ; g += by {
+		next, err := ev.inner(lt, turned, lt.giants[g], scale, sum)
+		ev.free(sum)
+		if err != nil {
+			return nil, err
+		}
+		rest := 0 // steps that the sum still has to turn by here
+		if sum = next; g != to {
+			rest = 1
+		} else if to > 0 {
+			rest = to
+		} else if to < 0 {
+			rest = -to
+		}
+		for range rest {
+			next, err := ev.Rotate(sum, step)
+			ev.free(sum)
+			if err != nil {
+				return nil, err
+			}
+			sum = next
+		}
+		if g == to {
+			return sum, nil
+		}
+	}
+}
+
+// inner is start plus the products of one giant step. start may be nil.
+func (ev *Evaluator) inner(
+	lt *LinearTransform, turned []*Ciphertext, terms []term, scale float64, start *Ciphertext,
+) (*Ciphertext, error) {
+	return ev.run("linear transform", lt.level, scale, func(c *chain.Chain, out *cutrantt.Batch) {
+		r, first := ev.ctx.ring, 0
+		switch {
+		case start != nil:
+			c.Op2(r.Copy, out, start.Value)
+		case len(terms) == 0:
+			c.Do(func() error { return r.Wipe(out) })
+		default:
+			c.Op3(r.Mul, out, turned[terms[0].baby].Value, terms[0].value)
+			first = 1
+		}
+		for _, t := range terms[first:] {
+			c.Op3(r.MulAdd, out, turned[t.baby].Value, t.value)
+		}
+	})
+}
+
+// free gives ciphertexts back; nil is left alone.
+func (ev *Evaluator) free(cts ...*Ciphertext) {
+	for _, ct := range cts {
+		if ct != nil {
+			ev.ctx.ring.Free(ct.Value)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package henc_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/hencedge/hencedge/henc"
+)
+
+// linearCases are sets of diagonals of matrices over 512 slots, with the number of keys that
+// baby and giant steps should need.
+func linearCases() map[string]struct {
+	diagonals []int
+	keys      int
+} {
+	upTo := func(lo, hi, stride int) (ks []int) {
+		for k := lo; k <= hi; k++ {
+			ks = append(ks, k*stride)
+		}
+		return ks
+	}
+	return map[string]struct {
+		diagonals []int
+		keys      int
+	}{
+		"diagonal":     {[]int{0}, 0},
+		"one shift":    {[]int{7}, 1},
+		"shift back":   {[]int{-5}, 1},
+		"neighbours":   {[]int{-1, 0, 1}, 3},
+		"factor":       {upTo(-7, 7, 1), 3 + 2},
+		"last factor":  {upTo(-7, 7, 64)[7:], 3 + 1}, // 0..7 times 64 is the whole cycle
+		"high factor":  {upTo(-7, 7, 8), 3 + 2},
+		"gaps":         {[]int{3, 100, 101, 200, -30}, 5 + 2},
+		"far from 0":   {[]int{96, 104, 112, 120}, 4},
+		"negative far": {[]int{-96, -104, -112, -120}, 4},
+	}
+}
+
+// TestLinearTransform compares the product with the sum over diagonals in complex128, with
+// the keys that the transform names and no others.
+func TestLinearTransform(t *testing.T) {
+	for name, c := range linearCases() {
+		for _, n2 := range []int{1, 16} {
+			t.Run(fmt.Sprintf("%s/%d", name, n2), func(t *testing.T) {
+				r := newRig(t, "toy", n2)
+				n, level := r.p.Slots(), r.p.MaxLevel()
+				diagonals, z := map[int][]complex128{}, uniform(n, 5)
+				want := make([]complex128, n)
+				for i, k := range c.diagonals {
+					d := uniform(n, uint64(10+i))
+					diagonals[k] = d
+					for j := range want {
+						want[j] += d[j] * z[((j+k)%n+n)%n]
+					}
+				}
+				lt := must(henc.NewLinearTransform(r.ctx, diagonals, level, r.p.RescaleFactor(level)))(t)
+				defer lt.Free()
+				if lt.Level() != level || lt.Scale() != r.p.RescaleFactor(level) || lt.Diagonals() != len(c.diagonals) {
+					t.Errorf("level %d, scale %g, %d diagonals", lt.Level(), lt.Scale(), lt.Diagonals())
+				}
+				ks := lt.Rotations()
+				if len(ks) > c.keys || !slices.Equal(ks, henc.TransformRotations(n, c.diagonals)) {
+					t.Errorf("rotations %v, want at most %d; without the matrix %v", ks, c.keys,
+						henc.TransformRotations(n, c.diagonals))
+				}
+				ev := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(ks, false))(t))
+				ct := must(r.seeded.EncryptComplex(z, level, 0, seedOf("linear")))(t)
+				out := must(ev.Rescale(must(ev.Transform(ct, lt))(t)))(t)
+				if out.Level != level-1 || math.Abs(out.Scale/ct.Scale-1) > 1e-15 {
+					t.Errorf("level %d, scale %g", out.Level, out.Scale)
+				}
+				if e := math.Log2(maxError(must(r.dec.DecryptComplex(out))(t), want)); e > -34 {
+					t.Errorf("error 2^%.1f", e)
+				}
+				if len(ks) > 0 {
+					few := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(ks[1:], false))(t))
+					if _, err := few.Transform(ct, lt); !errors.Is(err, henc.ErrNoKey) {
+						t.Errorf("without the key of %d: %v", ks[0], err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestLinearTransformRefuses(t *testing.T) {
+	r := newRig(t, "toy", 1)
+	n, level := r.p.Slots(), r.p.MaxLevel()
+	one := uniform(n, 1)
+	infinite := append([]complex128{complex(math.Inf(1), 0)}, one[1:]...)
+	for name, c := range map[string]struct {
+		diagonals map[int][]complex128
+		level     int
+		scale     float64
+		want      error
+	}{
+		"none":     {nil, level, 0x1p40, henc.ErrMessage},
+		"short":    {map[int][]complex128{0: one[1:]}, level, 0x1p40, henc.ErrMessage},
+		"twice":    {map[int][]complex128{1: one, 1 - n: one}, level, 0x1p40, henc.ErrMessage},
+		"infinite": {map[int][]complex128{0: infinite}, level, 0x1p40, henc.ErrMessage},
+		"level":    {map[int][]complex128{0: one}, level + 1, 0x1p40, henc.ErrLevel},
+		"scale":    {map[int][]complex128{0: one}, level, 0.5, henc.ErrScale},
+	} {
+		if _, err := henc.NewLinearTransform(r.ctx, c.diagonals, c.level, c.scale); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := henc.NewLinearTransform(nil, map[int][]complex128{0: one}, 0, 1); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("no context: %v", err)
+	}
+	lt := must(henc.NewLinearTransform(r.ctx, map[int][]complex128{0: one}, level, 0x1p60))(t)
+	ev := r.evaluator(t)
+	ct := must(r.seeded.EncryptComplex(one, level, 0, seedOf("linear")))(t)
+	if _, err := ev.Transform(must(ev.DropLevel(ct, 1))(t), lt); !errors.Is(err, henc.ErrLevel) {
+		t.Errorf("level: %v", err)
+	}
+	if _, err := ev.Transform(ct.WithScale(0x1p120), lt); !errors.Is(err, henc.ErrScale) {
+		t.Errorf("scale: %v", err)
+	}
+	other := newRig(t, "toy", 16)
+	foreign := must(other.seeded.EncryptComplex(one, level, 0, seedOf("l")))(t)
+	if _, err := other.evaluator(t).Transform(foreign, lt); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("context: %v", err)
+	}
+	if _, err := ev.Transform(ct, nil); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("nil: %v", err)
+	}
+}
+
+// TestBatchAddConst compares with AddConst of each item.
+func TestBatchAddConst(t *testing.T) {
+	r := newRig(t, "toy", 16)
+	ev, level := r.evaluator(t), r.p.MaxLevel()
+	be := must(henc.NewBatchEvaluator([]*henc.Evaluator{ev, ev}))(t)
+	x := []*henc.Ciphertext{
+		must(r.seeded.EncryptComplex(uniform(r.p.Slots(), 1), level, 0, seedOf("one")))(t),
+		must(r.seeded.EncryptComplex(uniform(r.p.Slots(), 2), level, 0, seedOf("two")))(t),
+	}
+	both := must(be.AddConst(must(be.Of(x, level))(t), -0.375))(t)
+	for i, ct := range x {
+		want := must(r.ctx.MarshalCiphertext(must(ev.AddConst(ct, -0.375))(t)))(t)
+		if got := must(r.ctx.MarshalCiphertext(both.At(i)))(t); !slices.Equal(got, want) {
+			t.Errorf("item %d differs", i)
+		}
+	}
+	if _, err := be.AddConst(both, math.NaN()); !errors.Is(err, henc.ErrMessage) {
+		t.Errorf("NaN: %v", err)
+	}
+	if _, err := be.AddConst(nil, 1); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("nil: %v", err)
+	}
+}
