@@ -3,6 +3,8 @@ package evaluator
 import (
 	"fmt"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker/mosquitto"
 )
 
 // crowd is a service without workers that serves a class of devices: the test hands windows
@@ -123,5 +126,49 @@ func TestFloodOfOne(t *testing.T) {
 	}
 	if !c.offer(flood) {
 		t.Error("the flood is refused although there is room again")
+	}
+}
+
+// TestFasterThanService: devices that send much faster than the service works, through either
+// broker, find it slow: no window is refused or lost, and the memory for windows is small.
+func TestFasterThanService(t *testing.T) {
+	const each = 40
+	for name, url := range map[string]func() string{
+		"embedded":  func() string { return noBroker },
+		"mosquitto": func() string { return mosquitto.Start(t, nil, "allow_anonymous true\n").URL },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig(t, prog("one", "mean(x)", map[string]string{"x": "d1/count/temp"}),
+				prog("two", "mean(x)", map[string]string{"x": "d2/count/temp"}))
+			cfg.Broker.URL = url()
+			cfg.Limits.Memory = 2 * cfg.Limits.Object
+			step := make(chan struct{})
+			var first atomic.Int32
+			r := newRig(t, cfg, func(d *Deps) { d.OnResult = func(Event) { first.Add(1); <-step } })
+			var sealed [2][each][]byte
+			for i, device := range []string{"d1", "d2"} {
+				for n := range each {
+					sealed[i][n] = r.seal(r.window(device, "count", uint64(n)+1, epoch.Add(time.Duration(n)*time.Minute),
+						numbers(8, 20, 1), numbers(8, 0, 0.1)))
+				}
+			}
+			var sent sync.WaitGroup
+			for i, device := range []string{"d1", "d2"} {
+				sent.Go(func() {
+					for _, window := range sealed[i] {
+						r.send(transport.ReadingTopic(transport.DefaultPrefix, device, "count"), window)
+					}
+				})
+			}
+			sent.Wait()
+			testrig.Eventually(t, "the first results", func() bool { return first.Load() == int32(cfg.Workers) })
+			close(step)
+			for range 2 * each {
+				testrig.Receive(t, "a result", r.results)
+			}
+			if s := r.service.Stats(); s.Accepted != 2*each || s.Failed != 0 || len(r.refused) != 0 {
+				t.Errorf("%d windows accepted, %d results failed, %d refusals", s.Accepted, s.Failed, len(r.refused))
+			}
+		})
 	}
 }
