@@ -8,6 +8,7 @@ import (
 	"time"
 
 	paho "github.com/eclipse/paho.mqtt.golang"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/hencedge/hencedge/transport"
 )
@@ -138,13 +139,12 @@ func (r *router) resubscribe(change <-chan struct{}, asked func()) {
 		r.mu.Lock()
 		subs := append([]*subscription(nil), r.subs...)
 		r.mu.Unlock()
-		done := true
+		var g errgroup.Group
+		g.SetLimit(atATime)
 		for _, s := range subs {
-			if r.request(s) != nil {
-				done = false
-			}
+			g.Go(func() error { return r.request(s) })
 		}
-		if done {
+		if g.Wait() == nil {
 			return
 		}
 		asked()
@@ -160,6 +160,10 @@ func (r *router) resubscribe(change <-chan struct{}, asked func()) {
 		}
 	}
 }
+
+// atATime is how many filters are asked for at a time on a new connection. Messages wait for all
+// of them if the session is new, and an evaluator may have thousands.
+const atATime = 16
 
 var errNoSuback = errors.New("the broker does not answer")
 
