@@ -148,14 +148,11 @@ func (l *lane) next(now time.Time) (q *queued, wait time.Duration) {
 	wait = time.Hour
 	l.a.mu.Lock()
 	defer l.a.mu.Unlock()
-	earlier := map[subject]bool{}
 	for _, q := range l.a.queue {
-		of := q.Event.subject()
-		if earlier[of] || !slices.Contains(q.To, l.name) {
+		if !slices.Contains(q.To, l.name) {
 			continue
 		}
-		earlier[of] = true
-		h := l.held[of]
+		h := l.held[q.Event.subject()] // holds the later events of the alarm, too
 		if h == nil || !now.Before(h.until) {
 			return q, 0
 		}

@@ -85,13 +85,8 @@ func TestNothingIsLost(t *testing.T) {
 		b := newBench(t, ruled(t, "name: hot, program: mean, when: value > 80, for: 2, clear: value < 75"))
 		b.Close()
 		devices := []string{"a", "b", "c"}
-		results := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) *Result {
-			return window(rapid.SampledFrom(devices).Draw(rt, "device"), rapid.IntRange(0, 30).Draw(rt, "window"),
-				rapid.SampledFrom([]float64{0, 0.5, 3}).Draw(rt, "bound"), rapid.SampledFrom([]float64{70, 74.8, 78,
-					80.2,
-					90}).Draw(rt, "value"))
-		}), 1, 60).Draw(rt, "results")
-		draws := rapid.SliceOfN(rapid.IntRange(0, 9), 64, 64).Draw(rt, "fates")
+		results := history(rt, devices)
+		draws := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 64).Draw(rt, "fates")
 		m := &mortal{kills: make(chan struct{}, 1)}
 		m.draw = func() int {
 			if len(draws) == 0 {
@@ -134,6 +129,20 @@ func TestNothingIsLost(t *testing.T) {
 		}
 		compareEvents(rt, m.got, results, devices)
 	})
+}
+
+// history returns results of devices. Most windows of a device follow each other; some come
+// late, or again.
+func history(t *rapid.T, devices []string) (out []*Result) {
+	newest := map[string]int{}
+	for range rapid.IntRange(20, 120).Draw(t, "results") {
+		device := rapid.SampledFrom(devices).Draw(t, "device")
+		at := max(newest[device]+rapid.SampledFrom([]int{1, 1, 1, 1, 1, 2, 0, -1}).Draw(t, "step"), 0)
+		newest[device] = max(newest[device], at)
+		out = append(out, window(device, at, rapid.SampledFrom([]float64{0, 0, 0.5}).Draw(t, "bound"),
+			rapid.SampledFrom([]float64{60, 70, 74.8, 78, 80.2, 90, 95, 99}).Draw(t, "value")))
+	}
+	return out
 }
 
 // drained waits until nothing waits, or there is a kill.
