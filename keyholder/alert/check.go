@@ -63,7 +63,19 @@ func checkWeb(cfg *config.HTTP, at string, fail func(path, remedy string, err er
 // values, and whoever sees them learns something of those.
 func Warnings(cfg *config.Alerts, evaluators config.Broker) []string {
 	var out []string
-	theirs, err := evaluators.Endpoint()
+	for _, i := range ReceiversAt(cfg, evaluators) {
+		r := &cfg.Receivers[i]
+		out = append(out, fmt.Sprintf("receiver %s publishes alarms in clear at %s, the broker that the evaluator "+
+			"uses: alarms tell it about decrypted values; use another broker, or see that nobody else can "+
+			"subscribe to %s", r.Name, r.MQTT.URL, r.MQTT.Topic))
+	}
+	return out
+}
+
+// ReceiversAt returns the indices of receivers that publish at a broker, as far as the names
+// of hosts tell.
+func ReceiversAt(cfg *config.Alerts, b config.Broker) (out []int) {
+	theirs, err := b.Endpoint()
 	if err != nil {
 		return nil
 	}
@@ -74,10 +86,7 @@ func Warnings(cfg *config.Alerts, evaluators config.Broker) []string {
 		}
 		own, err := r.MQTT.Broker().Endpoint()
 		if err == nil && (strings.EqualFold(own.Host, theirs.Host) || own.Loopback() && theirs.Loopback()) {
-			out = append(out,
-				fmt.Sprintf("receiver %s publishes alarms in clear at %s, the broker that the evaluator uses: "+
-					"alarms tell it about decrypted values; use another broker, or see that nobody else can subscribe to %s",
-					r.Name, own.Host, r.MQTT.Topic))
+			out = append(out, i)
 		}
 	}
 	return out

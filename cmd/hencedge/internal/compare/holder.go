@@ -9,6 +9,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyholder/alert"
 )
 
 // results compares an evaluator with the key holder who reads its results.
@@ -33,6 +34,7 @@ func (c *comparison) results(e *Evaluator, k *KeyHolder) {
 			"write \"results: keyholder\" in the evaluator's store, if no result may be lost", es, "store.results")
 	}
 	c.programs(e, k, waits)
+	c.alarms(e, k)
 	c.approvals(e, k)
 	for i, p := range e.Programs {
 		if size := leastResult(e, p); int64(size) > int64(k.Limits.Object) {
@@ -105,6 +107,33 @@ func (c *comparison) programs(e *Evaluator, k *KeyHolder, waits bool) {
 			c.warn(es, path+".name", fmt.Sprintf("the key holder does not read %s", p.Name),
 				"list the program in the key holder's file, or take it out here", ks, "programs")
 		}
+	}
+}
+
+// alarms compares the rules for alarms with the programs, and their receivers with the
+// evaluator's broker.
+func (c *comparison) alarms(e *Evaluator, k *KeyHolder) {
+	if k.Alerts == nil {
+		return
+	}
+	es, ks := e.side(), k.side()
+	for i := range k.Alerts.Rules {
+		r := &k.Alerts.Rules[i]
+		path := fmt.Sprintf("alerts.rules[%d]", i)
+		n := slices.IndexFunc(e.Programs, func(p config.Program) bool { return p.Name == r.Program })
+		switch {
+		case n < 0 && len(k.Programs) == 0 && len(k.Evaluators) == 1: // else it is told of programs, or not known
+			c.fault(ks, path+".program", fmt.Sprintf("the evaluator has no program %q", r.Program),
+				"correct the name, or add the program", es, "programs")
+		case n >= 0 && len(r.Devices) > 0 && e.Programs[n].For == "":
+			c.fault(ks, path+".devices", fmt.Sprintf("%s is for no class, and its results name no device", r.Program),
+				"leave devices out", es, fmt.Sprintf("programs[%d].name", n))
+		}
+	}
+	for _, i := range alert.ReceiversAt(k.Alerts, e.Broker) {
+		c.warn(ks, fmt.Sprintf("alerts.receivers[%d].mqtt.url", i),
+			"alarms are published in clear at the broker that the evaluator uses, and tell it about decrypted values",
+			"use another broker, or see that nobody else can subscribe to the topic", es, "broker.url")
 	}
 }
 
