@@ -18,6 +18,7 @@ func (c *checker) stream(path string, s Stream) {
 	if !s.Window.Fill || c.filled(path, s) {
 		c.window(path, s)
 	}
+	c.places(path, s)
 	names := make([]string, len(s.Channels))
 	for i, ch := range s.Channels {
 		names[i] = ch.Name
@@ -87,6 +88,19 @@ func (c *checker) window(path string, s Stream) {
 		c.Fail(path+".channels", fmt.Sprintf("%s of %d samples take %d slots; no parameter set has more than %d",
 			yamlx.Plural(n, "channel"), w.Samples, s.Slots(), MaxSlots),
 			"use a shorter window, or split the channels into two streams")
+	}
+}
+
+// places checks that a window fits into its part of the slots.
+func (c *checker) places(path string, s Stream) {
+	slots := SlotsOf(s.Params)
+	if s.Places < 2 || slots == 0 || !c.Sound(path+".places", path+".params", path+".window", path+".channels") {
+		return
+	}
+	if need := s.Slots(); need > slots/s.Places {
+		c.Fail(path+".places", fmt.Sprintf("a window takes %d slots, and each of %d places in the %d slots of %s "+
+			"has %d", need, s.Places, slots, s.Params, slots/s.Places),
+			"use fewer places, a shorter window or fewer channels")
 	}
 }
 

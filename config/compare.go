@@ -31,7 +31,7 @@ func (s Stream) Compare(other Stream) []Difference {
 		}
 		return p
 	}
-	scale := func(n int) string {
+	given := func(n int) string {
 		if n == 0 {
 			return "none"
 		}
@@ -45,8 +45,9 @@ func (s Stream) Compare(other Stream) []Difference {
 	}
 	differ("name", s.Name, other.Name)
 	differ("params", s.Params, other.Params)
-	differ("log_scale", scale(s.LogScale), scale(other.LogScale))
+	differ("log_scale", given(s.LogScale), given(other.LogScale))
 	differ("packing", packing(s.Packing), packing(other.Packing))
+	differ("places", given(s.Places), given(other.Places))
 	differ("window.samples", strconv.Itoa(s.Window.Samples), strconv.Itoa(other.Window.Samples))
 	differ("window.every", every(s.Window.Every), every(other.Window.Every))
 	if a, b := channelNames(s), channelNames(other); !slices.Equal(a, b) {

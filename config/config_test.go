@@ -135,6 +135,8 @@ func TestLayoutHashSeparates(t *testing.T) {
 		func(s *Stream) { s.Name = "t" },
 		func(s *Stream) { s.Params = "q" },
 		func(s *Stream) { s.LogScale = 21 },
+		func(s *Stream) { s.Places = 2 },
+		func(s *Stream) { s.Places = 4 },
 		func(s *Stream) { s.Window.Samples = 9 },
 		func(s *Stream) { s.Window.Every = 0 },
 		func(s *Stream) { s.Channels = s.Channels[:1] },
@@ -153,6 +155,42 @@ func TestLayoutHashSeparates(t *testing.T) {
 			t.Errorf("changes %d and %d have the same hash", i, j)
 		}
 		seen[h] = i
+	}
+}
+
+// TestPlaces: windows at different places have no slot in common, and a device without a
+// configured place has one that follows from its name.
+func TestPlaces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Stream{Places: 1 << rapid.IntRange(1, 6).Draw(t, "places"),
+			Window: Window{Samples: rapid.IntRange(1, 64).Draw(t, "samples")}, Channels: make([]Channel, 1)}
+		ring := max(4096, s.Slots()*s.Places)
+		a := rapid.IntRange(0, s.Places-1).Draw(t, "a")
+		b := rapid.IntRange(0, s.Places-1).Draw(t, "b")
+		first, second := s.Place(a, ring), s.Place(b, ring)
+		if first < 0 || first+s.Slots() > ring || a < b && first+s.Slots() > second || a == b && first != second {
+			t.Fatalf("places %d and %d begin at slots %d and %d of %d", a, b, first, second, ring)
+		}
+		name := rapid.StringMatching(`[A-Za-z0-9_.-]{1,64}`).Draw(t, "name")
+		if p := PlaceOf(name, s.Places); p < 0 || p >= s.Places {
+			t.Fatalf("%s is at place %d of %d", name, p, s.Places)
+		}
+	})
+	for _, c := range []struct {
+		name         string
+		places, want int
+	}{{"pump-017", 8, 1}, {"pump-008", 8, 0}, {"7", 4, 3}, {"pump", 1, 0}, {"pump-3", 0, 0}, {"board-a", 8, 7},
+		{"x99999999999999999999", 8, 4}} {
+		if got := PlaceOf(c.name, c.places); got != c.want {
+			t.Errorf("%s is at place %d of %d, want %d", c.name, got, c.places, c.want)
+		}
+	}
+	a := Agent{Device: "pump-3"}
+	if got := a.PlaceIn(Stream{Places: 8}); got != 3 {
+		t.Errorf("place %d by the name", got)
+	}
+	if a.Place = new(13); a.PlaceIn(Stream{Places: 8}) != 5 || a.PlaceIn(Stream{}) != 0 {
+		t.Error("a configured place does not count")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Stride returns the number of slots that one channel occupies: the next power of
@@ -33,6 +34,31 @@ func (s Stream) ChannelIndex(name string) int {
 	return -1
 }
 
+// Place returns the first slot of the windows at a place, in a ring with so many slots. The
+// windows at all places fill slots that no other place uses, as long as Slots() is at most
+// ringSlots/Places. Without Places it is 0.
+func (s Stream) Place(place, ringSlots int) int {
+	if s.Places < 2 {
+		return 0
+	}
+	return place % s.Places * (ringSlots / s.Places)
+}
+
+// PlaceOf returns the place of a device without a configured one: the number that its name
+// ends with, or the first four bytes of the name's SHA-256 (big endian), modulo places. It is
+// 0 if places is below 2.
+func PlaceOf(device string, places int) int {
+	if places < 2 {
+		return 0
+	}
+	digits := len(device) - len(strings.TrimRight(device, "0123456789"))
+	if n, err := strconv.ParseUint(device[len(device)-digits:], 10, 64); err == nil {
+		return int(n % uint64(places))
+	}
+	sum := sha256.Sum256([]byte(device))
+	return int(binary.BigEndian.Uint32(sum[:]) % uint32(places))
+}
+
 // LevelAt returns the level at which windows are encrypted under parameters with this
 // highest level.
 func (s Stream) LevelAt(highest int) int {
@@ -48,8 +74,12 @@ func (c Channel) Affine() (mid, half float64) {
 	return c.Range[0]/2 + c.Range[1]/2, c.Range[1]/2 - c.Range[0]/2
 }
 
-// layoutTag starts every layout hash; it changes with the canonical form.
-const layoutTag = "hencedge layout v1"
+// A tag starts every layout hash. That of streams with places is another one, so that a
+// reader which knows no places never takes their windows for others.
+const (
+	layoutTag       = "hencedge layout v1"
+	layoutTagPlaces = "hencedge layout v2"
+)
 
 // LayoutHash identifies what the slots of a window mean. It is SHA-256 over the
 // canonical form, in which every string is its length (8 bytes, big endian)
@@ -60,7 +90,8 @@ const layoutTag = "hencedge layout v1"
 //	Window.Samples, Window.Every in nanoseconds, number of channels,
 //	then for each channel: Name, Unit, Range[0], Range[1]
 //
-// An empty Packing counts as PackingReal. What only the agent needs (sources,
+// With Places it begins with "hencedge layout v2", and Places stands before the number of
+// channels. An empty Packing counts as PackingReal. What only the agent needs (sources,
 // interval, level, policies for missing values) is left out.
 func (s Stream) LayoutHash() [32]byte {
 	b := make([]byte, 0, 256+64*len(s.Channels))
@@ -77,13 +108,20 @@ func (s Stream) LayoutHash() [32]byte {
 	if packing == "" {
 		packing = PackingReal
 	}
-	str(layoutTag)
+	if s.Places > 0 {
+		str(layoutTagPlaces)
+	} else {
+		str(layoutTag)
+	}
 	str(s.Name)
 	str(s.Params)
 	num(int64(s.LogScale))
 	str(packing)
 	num(int64(s.Window.Samples))
 	num(int64(s.Window.Every))
+	if s.Places > 0 {
+		num(int64(s.Places))
+	}
 	num(int64(len(s.Channels)))
 	for _, c := range s.Channels {
 		str(c.Name)
@@ -117,7 +155,7 @@ func (s Stream) filling() int {
 	if len(s.Channels) == 0 {
 		return 0
 	}
-	most := SlotsOf(s.Params) / len(s.Channels)
+	most := SlotsOf(s.Params) / max(s.Places, 1) / len(s.Channels)
 	if most == 0 {
 		return 0
 	}

@@ -39,10 +39,24 @@ type Agent struct {
 	Metrics     Metrics  `yaml:"metrics"`
 	Control     Control  `yaml:"control"`
 	Remote      *Remote  `yaml:"remote"`
+	// Place is the device's place in streams with Places, modulo their number; nil means
+	// PlaceOf its name.
+	Place *int `yaml:"place" cfg:"zero"`
 	// Energy says whether the board's power sensor is read.
 	Energy EnergyPolicy `yaml:"energy"`
 
 	origin
+}
+
+// PlaceIn returns the device's place in a stream.
+func (a *Agent) PlaceIn(s Stream) int {
+	switch {
+	case s.Places < 2:
+		return 0
+	case a.Place != nil:
+		return *a.Place % s.Places
+	}
+	return PlaceOf(a.Device, s.Places)
 }
 
 // EnergyPolicy says whether energy is counted.

@@ -46,6 +46,7 @@ var versionRule = rule.Number(rule.Schema{"const": SchemaVersion}, func(n int) (
 var fieldRules = map[string]rule.Value{
 	"Agent.Version":             versionRule,
 	"Agent.Device":              nameRule,
+	"Agent.Place":               rule.Between(0, 1<<20),
 	"Agent.Energy":              rule.OneOf(EnergyAuto, EnergyOff),
 	"Agent.Workers":             workersRule,
 	"Agent.BackendFallback":     fallbackRule,
@@ -162,6 +163,7 @@ var fieldRules = map[string]rule.Value{
 		"use a name such as edge12-d1; docs/parameters.md lists them"),
 	"Stream.Interval":   rule.Between(time.Millisecond, 24*time.Hour),
 	"Stream.LogScale":   rule.Between(10, 60),
+	"Stream.Places":     rule.OneOf(2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096),
 	"Stream.Level":      rule.Between(0, 64),
 	"Stream.OnGap":      rule.OneOf(GapIgnore, GapMark, GapEnd),
 	"Stream.Lateness":   rule.Between(time.Millisecond, MaxLateness),

@@ -39,6 +39,9 @@ type Stream struct {
 	// parameters' highest. Lower levels are smaller on the wire and allow fewer
 	// multiplications. It is not part of the layout.
 	Level *int `yaml:"level" cfg:"zero"`
+	// Places is how many windows of different devices share the slots of one ciphertext
+	// after the evaluator has added them up: a power of two. 0: windows are not added up.
+	Places int `yaml:"places"`
 	// Packing is PackingReal. It is not configured; descriptions that peers send carry it.
 	Packing string
 	// Replay, when set, takes samples and timestamps from a file instead of

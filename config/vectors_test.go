@@ -17,6 +17,7 @@ type layoutVector struct {
 	Packing  string          `json:"packing"`
 	Samples  int             `json:"samples"`
 	EveryNS  int64           `json:"every_ns"`
+	Places   int             `json:"places,omitempty"`
 	Channels []channelVector `json:"channels"`
 	Hash     string          `json:"hash"`
 }
@@ -28,7 +29,8 @@ type channelVector struct {
 }
 
 // TestLayoutVectors: layout hashes of a window by count and one by time, of names
-// beyond ASCII, and of a range that begins with a negative zero.
+// beyond ASCII, of a range that begins with a negative zero, and of windows that share
+// ciphertexts.
 func TestLayoutVectors(t *testing.T) {
 	var out []layoutVector
 	for _, s := range []Stream{
@@ -42,10 +44,12 @@ func TestLayoutVectors(t *testing.T) {
 					100}}, {Name: "count", Range: [2]float64{0, 0x1p40}}}},
 		{Name: "s", Params: "edge12-d1", Window: Window{Samples: 8, Every: time.Second},
 			Channels: []Channel{{Name: "c", Unit: "%", Range: [2]float64{math.Copysign(0, -1), 100}}}},
+		{Name: "shared", Params: "edge13-d3", Places: 8, Window: Window{Samples: 256, Every: time.Minute},
+			Channels: []Channel{{Name: "x", Unit: "m/s2", Range: [2]float64{-20, 20}}}},
 	} {
 		h := s.LayoutHash()
-		v := layoutVector{s.Name, s.Params, s.LogScale, s.Packing, s.Window.Samples, int64(s.Window.Every), nil,
-			hex.EncodeToString(h[:])}
+		v := layoutVector{s.Name, s.Params, s.LogScale, s.Packing, s.Window.Samples, int64(s.Window.Every),
+			s.Places, nil, hex.EncodeToString(h[:])}
 		for _, c := range s.Channels {
 			v.Channels = append(v.Channels, channelVector{c.Name, c.Unit, c.Range})
 		}
@@ -55,5 +59,5 @@ func TestLayoutVectors(t *testing.T) {
 		Comment string         `json:"comment"`
 		Layouts []layoutVector `json:"layouts"`
 	}{"Streams and their layout hashes (docs/wire-format.md). log_scale 0 and an empty packing: the configuration " +
-		"has none. every_ns 0: a window by count.", out})
+		"has none. every_ns 0: a window by count. places: how many windows share a ciphertext.", out})
 }

@@ -124,6 +124,8 @@ var bodyReasons = []struct {
 	{interval.ErrLate, "late_window"},
 	{engine.ErrLost, "sum_lost"},
 	{ErrKeyChange, "key_change"},
+	{ErrPlace, "place"},
+	{ErrPlaceChange, "place_change"},
 	{ErrUnjoined, "unjoined"},
 	{store.ErrBusy, transport.ReasonBusy},
 }

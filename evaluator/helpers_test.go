@@ -288,14 +288,15 @@ type reading struct {
 func (r *rig) window(device, name string, seq uint64, start time.Time, temp, load []float64) *reading {
 	r.t.Helper()
 	st := findStream(r.cfg, device, name).Stream
-	u := make([]float64, st.Slots())
+	p, at := r.ctx.Parameters(), config.PlaceOf(device, st.Places)
+	first := st.Place(at, p.Slots())
+	u := make([]float64, first+st.Slots())
 	for ch, values := range [][]float64{temp, load} {
 		mid, half := st.Channels[ch].Affine()
 		for i, v := range values {
-			u[ch*st.Stride()+i] = (v - mid) / half
+			u[first+ch*st.Stride()+i] = (v - mid) / half
 		}
 	}
-	p := r.ctx.Parameters()
 	ct, err := r.enc.EncryptReal(u, p.MaxLevel(), 0, nil)
 	if err != nil {
 		r.t.Fatal(err)
@@ -307,7 +308,8 @@ func (r *rig) window(device, name string, seq uint64, start time.Time, temp, loa
 	m := transport.Meta{Kind: transport.KindReading, Device: device, Stream: name, KeyID: r.keys.KeyID,
 		KeyEpoch:  r.keys.Epoch,
 		BootEpoch: 7, Sequence: seq, Params: p.Hash(), Layout: st.LayoutHash(), Level: ct.Level, Scale: ct.Scale,
-		Start: start.UnixNano(), End: start.Add(time.Second).UnixNano(), Samples: uint32(len(temp))}
+		Start: start.UnixNano(), End: start.Add(time.Second).UnixNano(), Samples: uint32(len(temp)),
+		Place: uint32(at)}
 	return &reading{m, body, signer(r.t, device), transport.ReadingTopic(r.cfg.Broker.TopicPrefix, device, name)}
 }
 

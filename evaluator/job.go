@@ -86,6 +86,21 @@ func (j *job) sameKey() (key transport.KeyRef, err error) {
 	return key, nil
 }
 
+// spot returns where the inputs stand in the slots. It refuses inputs at different places, which
+// occur once after a device was given another one for programs that look back.
+func (j *job) spot() (int, error) {
+	at, known := 0, false
+	for _, w := range j.inputs {
+		own := int(w.meta.Place)
+		if known && own != at {
+			return 0, fmt.Errorf("%w: program %s has windows at places %d and %d", ErrPlaceChange,
+				j.prog.planned.Name, min(own, at), max(own, at))
+		}
+		at, known = own, true
+	}
+	return at, nil
+}
+
 func (j *job) lastArrival() (t time.Time) {
 	if j.sum != nil {
 		return j.sum.Windows[len(j.sum.Windows)-1].At

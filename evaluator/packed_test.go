@@ -241,7 +241,7 @@ func TestPackFails(t *testing.T) {
 	k := r.service.packs
 	k.mu.Lock()
 	for _, p := range k.open {
-		p.results[0].body = p.results[0].body[1:]
+		p.bodies[0] = p.bodies[0][1:]
 	}
 	k.mu.Unlock()
 	r.sendWindow(r.window("d1", "count", 2, epoch, temp, load))

@@ -80,6 +80,15 @@ func (p *Plan) Needs() []Need {
 	return out
 }
 
+// places returns the most windows that programs can add up before they run.
+func (p *Plan) places() int {
+	n := 1
+	for i := range p.Programs {
+		n = max(n, p.Programs[i].Circuit.Places())
+	}
+	return n
+}
+
 // Need is what the evaluation keys for some parameters must be able to do.
 type Need struct {
 	Params      string

@@ -76,6 +76,10 @@ var (
 	ErrDuplicate = errors.New("second window for the same place")
 	// ErrKeyChange: inputs of one result are under different keys.
 	ErrKeyChange = errors.New("inputs are under different keys")
+	// ErrPlace: a window says that it stands at a place that its stream does not have.
+	ErrPlace = errors.New("no such place in the slots")
+	// ErrPlaceChange: windows of one result stand at different places.
+	ErrPlaceChange = errors.New("inputs stand at different places in the slots")
 	// ErrUnjoined: a window left without all that it was to be joined with.
 	ErrUnjoined = errors.New("window left without its partners")
 )

@@ -45,6 +45,10 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return err
 	}
+	spot, err := j.spot()
+	if err != nil {
+		return err
+	}
 	circuit, err := j.circuit()
 	if err != nil {
 		return err
@@ -55,15 +59,15 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 	if j.sum != nil {
 		computed, err = s.finishSum(j, circuit)
 	} else {
-		computed, err = s.compute(j, circuit, key)
+		computed, err = s.compute(j, circuit, key, spot)
 	}
 	if err != nil {
 		return err
 	}
 	s.stages.since(stageCompute, start)
 	if circuit.Packed() {
-		e := &packed{job: j.light(), circuit: circuit, key: key, body: computed.Body, took: computed.Took,
-			waited: max(start.Sub(j.lastArrival()), 0)}
+		e := &packed{job: j.light(), circuit: circuit, key: key, spot: spot, body: computed.Body, of: computed.Of,
+			took: computed.Took, waited: max(start.Sub(j.lastArrival()), 0)}
 		err := s.packs.add(ctx, e)
 		inPack = err == nil
 		return err
@@ -74,7 +78,7 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		}
 		s.packs.flush(ctx, key)
 	}
-	r, err := s.custody.publish(ctx, j, func() (*result, error) { return s.seal(j, circuit, key, computed) })
+	r, err := s.custody.publish(ctx, j, func() (*result, error) { return s.seal(j, circuit, key, spot, computed) })
 	if err != nil {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)
 	}
@@ -89,19 +93,20 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// compute runs the circuit of a job, or the set that it belongs to.
-func (p *pipeline) compute(j *job, c *program.Circuit, key transport.KeyRef) (engine.Result, error) {
+// compute runs the circuit of a job, or the set that it belongs to. spot is where its windows
+// stand.
+func (p *pipeline) compute(j *job, c *program.Circuit, key transport.KeyRef, spot int) (engine.Result, error) {
 	defer p.working.Begin(c.Name())()
 	if j.shared != nil {
 		r, err := j.shared.result(j.prog.part, func(set *program.Set) ([]engine.Result, error) {
-			return p.engine.Run(set, key, j.ciphertexts())
+			return p.engine.Run(set, key, j.ciphertexts(), spot)
 		})
 		if err == nil || role.DeviceFailed(err) {
 			return r, err
 		}
 		p.log.Debug("a set of programs failed; they run one by one", "program", c.Name(), "error", err)
 	}
-	results, err := p.engine.Run(c, key, j.ciphertexts())
+	results, err := p.engine.Run(c, key, j.ciphertexts(), spot)
 	if err != nil {
 		return engine.Result{}, err
 	}

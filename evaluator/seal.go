@@ -14,10 +14,11 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// seal numbers and signs the result of a job.
-func (p *pipeline) seal(j *job, c *program.Circuit, key transport.KeyRef, computed engine.Result) (*result, error) {
+// seal numbers and signs the result of a job whose windows stand at spot.
+func (p *pipeline) seal(j *job, c *program.Circuit, key transport.KeyRef, spot int, computed engine.Result) (*result,
+	error) {
 	defer p.stages.since(stageSeal, time.Now())
-	m := p.resultMeta(j, c, c.Output())
+	m := p.resultMeta(j, c, c.OutputAt(spot))
 	m.KeyID, m.KeyEpoch = key.ID, key.Epoch
 	sealed, id, err := transport.SealNamed(m, computed.Room, transport.SealRoom, p.signer)
 	if err != nil {
@@ -89,20 +90,16 @@ func (k *packs) add(ctx context.Context, e *packed) error {
 		return err
 	}
 	e.entered = time.Now()
-	slots, slot := e.circuit.Parameters().Slots(), e.circuit.Output().Slot
 	var full []*pack
 	k.mu.Lock()
 	p := k.open[e.key]
-	if p != nil {
-		if _, ok := p.places.Add(slot, slots); !ok {
-			full, p = append(full, k.close(p)), nil
-		}
+	if p != nil && !p.add(e) {
+		full, p = append(full, k.close(p)), nil
 	}
 	if p == nil {
 		p = k.begin(ctx, e.key)
-		p.places.Add(slot, slots)
+		p.add(e)
 	}
-	p.results = append(p.results, e)
 	if len(p.results) >= k.size {
 		full = append(full, k.close(p))
 	}
@@ -116,7 +113,7 @@ func (k *packs) add(ctx context.Context, e *packed) error {
 
 // begin opens a pack; mu is held.
 func (k *packs) begin(ctx context.Context, key transport.KeyRef) *pack {
-	p := &pack{key: key, over: make(chan struct{})}
+	p := &pack{key: key, at: map[engine.Origin]int{}, over: make(chan struct{})}
 	k.open[key] = p
 	p.timer = time.AfterFunc(k.within, func() {
 		k.mu.Lock()
@@ -179,10 +176,29 @@ func (k *packs) drain(ctx context.Context) {
 type pack struct {
 	key     transport.KeyRef
 	results []*packed
-	places  program.Places
-	timer   *time.Timer
-	after   chan struct{} // closed when the pack before it is over; nil: there is none
-	over    chan struct{} // closed when this one is
+	// Results of windows that were added up are one ciphertext, which enters once.
+	bodies [][]byte
+	spots  []program.Spots       // of bodies
+	at     map[engine.Origin]int // the place in bodies
+	places program.Places
+	timer  *time.Timer
+	after  chan struct{} // closed when the pack before it is over; nil: there is none
+	over   chan struct{} // closed when this one is
+}
+
+// add adds a result, or reports that there is no room.
+func (p *pack) add(e *packed) bool {
+	if _, there := p.at[e.of]; !there {
+		spots := e.circuit.Spots()
+		if _, ok := p.places.Add(spots, e.circuit.Parameters().Slots()); !ok {
+			return false
+		}
+		p.at[e.of] = len(p.bodies)
+		p.bodies, p.spots = append(p.bodies, e.body), append(p.spots, spots)
+	}
+	e.body = nil
+	p.results = append(p.results, e)
+	return true
 }
 
 // packed is a result in a pack.
@@ -190,7 +206,9 @@ type packed struct {
 	job     *job
 	circuit *program.Circuit
 	key     transport.KeyRef
-	body    []byte
+	spot    int    // where its windows stand
+	body    []byte // until it is in a pack
+	of      engine.Origin
 	took    time.Duration
 	waited  time.Duration // before its computation
 	entered time.Time
@@ -220,7 +238,7 @@ func (s *Service) publishPack(ctx context.Context, p *pack) {
 		s.log.Debug("results published together", "results", len(p.results), "sequence", sealed.meta.Sequence,
 			"bytes", len(sealed.sealed))
 	}
-	p.results = nil
+	p.results, p.bodies, p.at = nil, nil, nil
 }
 
 // sealPack makes one ciphertext of the results of a pack and hands it over after the pack
@@ -229,13 +247,8 @@ func (s *Service) sealPack(ctx context.Context, p *pack) (*result, []transport.M
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("not packed before the stop timeout: %w", err)
 	}
-	var bodies [][]byte
-	var slots []int
-	for _, e := range p.results {
-		bodies, slots = append(bodies, e.body), append(slots, e.circuit.Output().Slot)
-	}
 	params := p.results[0].circuit.Parameters().Hash()
-	body, at, err := s.engine.Pack(params, p.key, bodies, slots)
+	body, at, err := s.engine.Pack(params, p.key, p.bodies, p.spots)
 	if p.after != nil {
 		select {
 		case <-p.after:
@@ -254,9 +267,10 @@ func (s *Service) sealPack(ctx context.Context, p *pack) (*result, []transport.M
 	}
 	r, err := s.custody.publishPack(ctx, jobs, func() (*result, []transport.Meta, error) {
 		defer s.stages.since(stageSeal, time.Now())
-		for i, e := range p.results {
+		for _, e := range p.results {
 			out := e.circuit.Output()
-			out.Slot = at[i]
+			out.Slot = at[p.at[e.of]]
+			out = out.At(e.spot, e.circuit.Spots().Places, e.circuit.Parameters().Slots())
 			m := s.resultMeta(e.job, e.circuit, out)
 			m.KeyID, m.KeyEpoch = p.key.ID, p.key.Epoch
 			metas = append(metas, m)

@@ -98,7 +98,7 @@ func (s *Service) openEngine() ([]engine.Keys, error) {
 	}
 	s.engine, err = engine.New(all, engine.Options{ReadKeys: read, More: s.deps.More, Reopen: s.deps.Reopen,
 		Policy: s.cfg.BackendFallback, Stop: s.broken, Now: s.now, Logger: s.log,
-		Workers: s.workers, Batch: s.cfg.Batch, Latency: s.cfg.Latency,
+		Workers: s.workers, Batch: s.cfg.Batch, Latency: s.cfg.Latency, Places: s.plan.places(),
 		OnBatch:    func() { s.tally.change(func(t *Stats) { t.Batches++ }) },
 		OnFallback: func() { s.tally.change(func(t *Stats) { t.Fallbacks++ }) }})
 	return all, err

@@ -102,12 +102,12 @@ func TestSetFails(t *testing.T) {
 	in := program.Input{Device: "d1", Stream: "count"}
 	j := &job{prog: p.programs[0], shared: failing, inputs: map[program.Input]*window{in: {data: data}}}
 	key := transport.KeyRef{ID: r.keys.KeyID, Epoch: r.keys.Epoch}
-	got, err := p.compute(j, p.programs[0].planned.Circuit, key)
+	got, err := p.compute(j, p.programs[0].planned.Circuit, key, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	j.shared = nil
-	alone, err := p.compute(j, p.programs[0].planned.Circuit, key)
+	alone, err := p.compute(j, p.programs[0].planned.Circuit, key, 0)
 	if err != nil || !slices.Equal(got.Body, alone.Body) {
 		t.Errorf("another result than alone: %v", err)
 	}

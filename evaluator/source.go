@@ -105,6 +105,9 @@ func (src *source) place(m *transport.Meta) (place, error) {
 		return place{}, fmt.Errorf("%w: %d samples in a window of %s/%s, want 1 to %d", ErrSamples, m.Samples, m.Device,
 			m.Stream, w.Samples)
 	}
+	if places := src.stream.Places; int64(m.Place) >= int64(max(places, 1)) {
+		return place{}, fmt.Errorf("%w: place %d of %s/%s, which has %d", ErrPlace, m.Place, m.Device, m.Stream, places)
+	}
 	if !w.ByTime() {
 		if m.Sequence > math.MaxInt64/2 {
 			return place{}, fmt.Errorf("%w: sequence number %d", transport.ErrMalformed, m.Sequence)

@@ -298,7 +298,7 @@ func agrees(m *transport.Meta, c *program.Circuit) error {
 		}
 	}
 	switch slots := c.Parameters().Slots(); {
-	case !c.Packed() && p.Slot != out.Slot:
+	case !c.Packed() && !c.Reads(p.Slot):
 		return fmt.Errorf("slot is %d, the program gives %d", p.Slot, out.Slot)
 	case c.Packed() && p.Slot >= slots:
 		return fmt.Errorf("slot is %d, there are %d", p.Slot, slots)

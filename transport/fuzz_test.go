@@ -115,7 +115,9 @@ func partialResult() Meta {
 }
 
 func FuzzMeta(f *testing.F) {
-	for _, m := range []Meta{testReading(1), testResult(1 << 40), {Kind: KindStatus, Device: "a"},
+	placed := testReading(3)
+	placed.Place = 7
+	for _, m := range []Meta{testReading(1), placed, testResult(1 << 40), {Kind: KindStatus, Device: "a"},
 		{Kind: KindProgram, Device: "a", Program: "p"}, partialResult()} {
 		b, err := marshalMeta(&m, Version)
 		if err != nil {

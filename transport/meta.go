@@ -40,6 +40,7 @@ const DefaultMaxObject = 32 << 20
 //	Present     empty              samples by input    empty
 //	Fleet       nil                of several devices  nil
 //	Packed      0                  of a pack           0
+//	Place       of the device      0                   0
 type Meta struct {
 	Kind    Kind
 	Device  string // CheckName
@@ -72,6 +73,9 @@ type Meta struct {
 	Fleet *Fleet
 	// Packed is how many results a pack carries; see Results. 0: it is none.
 	Packed uint32
+	// Place is where the samples of a reading stand in the slots, in a stream whose windows at
+	// different places are added up; below MaxSlots.
+	Place uint32
 }
 
 // Post tells the key holder how to read a decrypted result:
@@ -140,6 +144,8 @@ func (m *Meta) Validate() error {
 	case m.Fleet != nil && (m.Kind != KindResult || m.Subject != "" || len(m.Present) > 0):
 		return fmt.Errorf("%w: header: only a result that is about no single device and names no samples by input is "+
 			"about several devices", ErrMalformed)
+	case m.Place >= MaxSlots, m.Place > 0 && m.Kind != KindReading:
+		return fmt.Errorf("%w: header: a %v at place %d", ErrMalformed, m.Kind, m.Place)
 	case m.Packed > 0 && !m.isPack():
 		return fmt.Errorf("%w: header: a %v of program %q packs %d results", ErrMalformed, m.Kind, m.Program, m.Packed)
 	case m.Post != nil && m.Kind != KindResult:

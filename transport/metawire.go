@@ -62,7 +62,7 @@ func marshalMeta(m *Meta, version uint64) ([]byte, error) {
 		KeyID: m.KeyID[:], KeyEpoch: m.KeyEpoch, BootEpoch: m.BootEpoch, Sequence: m.Sequence,
 		Params: m.Params[:], Layout: m.Layout[:], Level: uint8(m.Level), Scale: m.Scale,
 		Start: m.Start, End: m.End, Samples: m.Samples, Present: m.Present,
-		Subject: m.Subject, Packed: m.Packed,
+		Subject: m.Subject, Packed: m.Packed, Place: m.Place,
 	}
 	if f := m.Fleet; f != nil {
 		w.Fleet = &wireFleet{f.Devices, f.Windows, f.Samples, f.Digest[:]}
@@ -109,7 +109,7 @@ func unmarshalMeta(b []byte) (*Meta, error) {
 		Kind: Kind(w.Kind), Device: w.Device, Stream: w.Stream, Program: w.Program,
 		KeyEpoch: w.KeyEpoch, BootEpoch: w.BootEpoch, Sequence: w.Sequence,
 		Level: int(w.Level), Scale: w.Scale, Start: w.Start, End: w.End, Samples: w.Samples, Present: w.Present,
-		Subject: w.Subject, Packed: w.Packed,
+		Subject: w.Subject, Packed: w.Packed, Place: w.Place,
 	}
 	for _, f := range []struct {
 		what string
@@ -152,7 +152,7 @@ func unmarshalMeta(b []byte) (*Meta, error) {
 }
 
 // wireMeta is Meta as it travels: a CBOR map with integer keys in ascending
-// order (RFC 8949, section 4.2.1). Names and keys 16 to 21 are left out when
+// order (RFC 8949, section 4.2.1). Names and keys 16 to 22 are left out when
 // empty; everything else is always there.
 type wireMeta struct {
 	Version   uint64     `cbor:"0,keyasint"`
@@ -177,6 +177,7 @@ type wireMeta struct {
 	Subject   string     `cbor:"19,keyasint,omitempty"`
 	Fleet     *wireFleet `cbor:"20,keyasint,omitempty"`
 	Packed    uint32     `cbor:"21,keyasint,omitempty"`
+	Place     uint32     `cbor:"22,keyasint,omitempty"`
 }
 
 // wireFleet is Fleet as it travels.

@@ -32,6 +32,7 @@ type StreamStatus struct {
 	Samples  int   // of a window, per channel
 	Every    int64 // length of a window by time in nanoseconds; 0: by count
 	Channels []ChannelStatus
+	Places   int // that share a ciphertext; 0: none
 }
 
 // ChannelStatus is one channel, in slot order.
@@ -94,7 +95,8 @@ func (s *StreamStatus) validate() error {
 		return fmt.Errorf("%w: status: stream %q: %s", ErrMalformed, s.Name, what)
 	}
 	if len(s.Channels) == 0 {
-		if s.Params != "" || s.LogScale != 0 || s.Packing != "" || s.Samples != 0 || s.Every != 0 {
+		if s.Params != "" || s.LogScale != 0 || s.Packing != "" || s.Samples != 0 || s.Every != 0 ||
+			s.Places != 0 {
 			return fail("a description without channels")
 		}
 		return nil
@@ -104,8 +106,10 @@ func (s *StreamStatus) validate() error {
 		return fail(fmt.Sprintf("%d channels", len(s.Channels)))
 	case CheckName(s.Params) != nil, CheckName(s.Packing) != nil:
 		return fail("parameters or packing without a name")
-	case s.LogScale < 0 || s.LogScale > 120, s.Samples < 1 || s.Samples > MaxSamples, s.Every < 0:
-		return fail(fmt.Sprintf("scale 2^%d, %d samples every %d ns", s.LogScale, s.Samples, s.Every))
+	case s.LogScale < 0 || s.LogScale > 120, s.Samples < 1 || s.Samples > MaxSamples, s.Every < 0,
+		s.Places < 0 || s.Places > MaxSlots:
+		return fail(fmt.Sprintf("scale 2^%d, %d samples every %d ns, %d places", s.LogScale, s.Samples, s.Every,
+			s.Places))
 	}
 	for i := range s.Channels {
 		c := &s.Channels[i]
@@ -215,4 +219,5 @@ type wireStreamStatus struct {
 	Samples  int             `cbor:"4,keyasint,omitempty"`
 	Every    int64           `cbor:"5,keyasint,omitempty"`
 	Channels []ChannelStatus `cbor:"6,keyasint,omitempty"`
+	Places   int             `cbor:"7,keyasint,omitempty"`
 }

@@ -114,6 +114,9 @@ func handHeader(m *Meta) []byte {
 	if m.Packed > 0 {
 		put(21, cborInt(int64(m.Packed)))
 	}
+	if m.Place > 0 {
+		put(22, cborInt(int64(m.Place)))
+	}
 	return append(cborHead(5, uint64(n)), out...)
 }
 

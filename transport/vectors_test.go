@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,7 @@ type vectorMeta struct {
 	Subject   string       `json:"subject,omitempty"`
 	Fleet     *vectorFleet `json:"fleet,omitempty"`
 	Packed    uint32       `json:"packed,omitempty"`
+	Place     uint32       `json:"place,omitempty"`
 }
 
 // vectorFleet is Fleet with its digest in hexadecimal.
@@ -78,7 +80,7 @@ func toVector(m Meta) vectorMeta {
 	v := vectorMeta{m.Kind, m.Device, m.Stream, m.Program, hex.EncodeToString(m.KeyID[:]), m.KeyEpoch, m.BootEpoch,
 		m.Sequence,
 		hex.EncodeToString(m.Params[:]), hex.EncodeToString(m.Layout[:]), m.Level, m.Scale, m.Start, m.End, m.Samples,
-		nil, m.Post, m.Present, m.Subject, nil, m.Packed}
+		nil, m.Post, m.Present, m.Subject, nil, m.Packed, m.Place}
 	if f := m.Fleet; f != nil {
 		v.Fleet = &vectorFleet{f.Devices, f.Windows, f.Samples, hex.EncodeToString(f.Digest[:])}
 	}
@@ -93,7 +95,7 @@ func (v vectorMeta) meta(t *testing.T) Meta {
 	m := Meta{v.Kind, v.Device, v.Stream, v.Program, v.Subject, [16]byte(unhex(t, v.KeyID)), v.KeyEpoch, v.BootEpoch,
 		v.Sequence,
 		[32]byte(unhex(t, v.Params)), [32]byte(unhex(t, v.Layout)), v.Level, v.Scale, v.Start, v.End, v.Samples, nil,
-		v.Post, v.Present, nil, v.Packed}
+		v.Post, v.Present, nil, v.Packed, v.Place}
 	if f := v.Fleet; f != nil {
 		m.Fleet = &Fleet{f.Devices, f.Windows, f.Samples, [32]byte(unhex(t, f.Digest))}
 	}
@@ -205,6 +207,10 @@ func vectorObjects() []vectorObject {
 		{Object: fill(5), Outcome: Working}}}
 	ask := Ask{To: "cloud-1", Items: []AskItem{{Object: fill(3), Topic: "hencedge/v1/up/board-7/vibration", Total: 11,
 		Size: 1_200_000}}}
+	placed, placedStatus := vectorReading(), status
+	placed.Sequence, placed.Place = 4712, 5
+	placedStatus.Streams = slices.Clone(status.Streams)
+	placedStatus.Streams[0].Places = 8
 	at := Meta{Device: "board-7", BootEpoch: 12, Sequence: 1}
 	receiptMeta := Meta{Kind: KindReceipt, Device: "cloud-1", BootEpoch: 1_700_000_000_000_000_000, Sequence: 9,
 		Start: 1_700_000_000_000_000_000, End: 1_700_000_000_000_000_000}
@@ -215,6 +221,8 @@ func vectorObjects() []vectorObject {
 		{"status", of(at, KindStatus), must(MarshalStatus(status)), -19, contentOf(status)},
 		{"receipt", receiptMeta, must(MarshalReceipt(receipt)), -19, contentOf(receipt)},
 		{"ask", of(at, KindAsk), must(MarshalAsk(ask)), -19, contentOf(ask)},
+		{"reading-placed", placed, ramp(40), -19, nil},
+		{"status-placed", of(at, KindStatus), must(MarshalStatus(placedStatus)), -19, contentOf(placedStatus)},
 	}
 	return append(append(list, vectorResults()...), vectorPack())
 }
@@ -299,8 +307,12 @@ func contentOf(body any) any {
 			for _, c := range s.Channels {
 				channels = append(channels, []any{c.Name, c.Unit, c.Min, c.Max})
 			}
-			streams = append(streams, map[string]any{"name": s.Name, "params": s.Params, "log_scale": s.LogScale,
-				"packing": s.Packing, "samples": s.Samples, "every_ns": s.Every, "channels": channels})
+			stream := map[string]any{"name": s.Name, "params": s.Params, "log_scale": s.LogScale,
+				"packing": s.Packing, "samples": s.Samples, "every_ns": s.Every, "channels": channels}
+			if s.Places > 0 {
+				stream["places"] = s.Places
+			}
+			streams = append(streams, stream)
 		}
 		return map[string]any{"online": b.Online, "version": b.Version, "streams": streams, "since_ns": b.Since,
 			"key_id": hex.EncodeToString(b.KeyID[:]), "key_epoch": b.KeyEpoch}

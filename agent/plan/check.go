@@ -273,12 +273,17 @@ const listSensors = "`hencedge agent discover` lists the sensors of this machine
 func (c *checker) layout(i int, params henc.Parameters) *seal.Stream {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
 	s := &seal.Stream{Config: cfg, Level: cfg.LevelAt(params.MaxLevel()), Layout: cfg.LayoutHash(),
+		Place: c.cfg.PlaceIn(cfg),
 		Topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
 	before := len(c.errs.List)
-	if need := cfg.Slots(); need > params.Slots() {
-		c.fail(at+".channels", slotRemedy(len(cfg.Channels), params.Slots()),
+	slots, of := params.Slots(), params.Name()
+	if cfg.Places > 1 {
+		slots, of = slots/cfg.Places, fmt.Sprintf("a place of %d in %s", cfg.Places, of)
+	}
+	if need := cfg.Slots(); need > slots {
+		c.fail(at+".channels", slotRemedy(len(cfg.Channels), slots),
 			fmt.Errorf("%d channels of %d samples take %d slots; %s has %d", len(cfg.Channels), cfg.Window.Samples,
-				need, params.Name(), params.Slots()))
+				need, of, slots))
 	}
 	if s.Level > params.MaxLevel() {
 		c.fail(at+".level", fmt.Sprintf("use a level from 0 to %d", params.MaxLevel()),

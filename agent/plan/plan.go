@@ -75,7 +75,7 @@ func Predict(cfg *config.Agent, o Options, link float64) (*Prediction, error) {
 		p.StateWritesPerDay += o.WindowsPerDay / seal.SequenceBlock
 		objects += o.WindowsPerDay / secondsPerDay
 		bytes += o.WindowsPerDay / secondsPerDay * float64(o.ObjectBytes)
-		p.Warnings = append(p.Warnings, o.doubts(params.Slots())...)
+		p.Warnings = append(p.Warnings, o.doubts(params.Slots()/max(o.Places, 1))...)
 	}
 	p.outage(cfg, objects, bytes)
 	p.spool(cfg, streams)
@@ -281,7 +281,7 @@ func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFil
 		return nil, err
 	}
 	o := &StreamOutlook{Name: s.Config.Name, Level: out.Meta.Level, LogScale: math.Log2(out.Meta.Scale),
-		Samples: w.Samples, SlotsUsed: s.Config.Slots(),
+		Samples: w.Samples, SlotsUsed: s.Config.Slots(), Places: s.Config.Places, Place: s.Place,
 		BodyBytes: out.Body, ObjectBytes: len(out.Object), Chunks: chunks, WireBytes: wire,
 		EncryptMs: milliseconds(encrypt), SealMs: milliseconds(seal.wall), SampleMs: milliseconds(sample.wall),
 		absent: absent}

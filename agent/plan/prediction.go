@@ -57,7 +57,9 @@ type StreamOutlook struct {
 	LogScale      float64 `json:"log_scale"`
 	Samples       int     `json:"samples"`
 	SlotsUsed     int     `json:"slots_used"`
-	WindowSeconds float64 `json:"window_s"` // 0 for a replay
+	Places        int     `json:"places,omitempty"` // that share a ciphertext; 0: none
+	Place         int     `json:"place,omitempty"`  // of the device
+	WindowSeconds float64 `json:"window_s"`         // 0 for a replay
 	WindowsPerDay float64 `json:"windows_per_day"`
 	BodyBytes     int     `json:"body_bytes"`   // ciphertext
 	ObjectBytes   int     `json:"object_bytes"` // signed

@@ -25,12 +25,13 @@ type Sealed struct {
 
 // Seal encodes, encrypts and signs a window.
 func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) (*Sealed, error) {
+	first := s.Config.Place(s.Place, k.Context.Parameters().Slots())
 	if s.slots == nil {
-		s.slots = make([]float64, s.Config.Slots())
+		s.slots = make([]float64, first+s.Config.Slots())
 	}
 	u := s.slots
-	defer clear(u)
-	source.FillSlots(u, s.Config, w.Values)
+	defer clear(u[first:])
+	source.FillSlots(u[first:], s.Config, w.Values)
 	counter := binary.BigEndian.AppendUint64(nil, id.Boot)
 	counter = binary.BigEndian.AppendUint64(counter, id.Sequence)
 	// The digest of the values, the scale and the key keep copies of one machine apart
@@ -68,6 +69,7 @@ func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) 
 		KeyID: k.ID, KeyEpoch: k.Epoch, BootEpoch: id.Boot, Sequence: id.Sequence,
 		Params: k.Context.Parameters().Hash(), Layout: s.Layout, Level: ct.Level, Scale: ct.Scale,
 		Start: w.Start.UnixNano(), End: w.End.UnixNano(), Samples: uint32(w.Samples),
+		Place: uint32(s.Place),
 	}
 	body := len(b) - transport.SealRoom
 	object, err := transport.SealInPlace(meta, b, transport.SealRoom, k.Signing)
@@ -83,6 +85,7 @@ type Stream struct {
 	Level  int
 	Scale  float64 // 0: the parameters' own
 	Layout [32]byte
+	Place  int // of the device, below Config.Places; 0 without them
 	Topic  string
 
 	// Memory that one window after the other uses.

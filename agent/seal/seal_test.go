@@ -3,6 +3,7 @@ package seal
 import (
 	"bytes"
 	"crypto/sha256"
+	"math"
 	"testing"
 
 	"github.com/hencedge/hencedge/agent/source"
@@ -49,8 +50,9 @@ func TestCopiesOfAMachine(t *testing.T) {
 			seed := henc.Seed(sha256.Sum256(bytes.Join(hedge, []byte{0})))
 			return &seed, nil
 		}}
+	place := 0
 	seal := func(value, scale float64) *henc.Ciphertext {
-		s := &Stream{Config: cfg, Level: 1, Scale: scale}
+		s := &Stream{Config: cfg, Level: 1, Scale: scale, Place: place}
 		w := &source.Window{Samples: 4, Values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
 		out, err := k.Seal(s, w, Identity{Device: "board1", Boot: 1, Sequence: 1, BootID: []byte("boot")},
 			testrig.NewClock())
@@ -69,6 +71,9 @@ func TestCopiesOfAMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if o.Meta.Place != uint32(place) {
+			t.Errorf("the header says place %d, want %d", o.Meta.Place, place)
+		}
 		ct, err := hctx.UnmarshalCiphertext(o.Body)
 		if err != nil {
 			t.Fatal(err)
@@ -81,9 +86,32 @@ func TestCopiesOfAMachine(t *testing.T) {
 	if !bytes.Equal(a.Seed[:], again.Seed[:]) {
 		t.Fatal("equal windows of equal machines differ: the test does not test what it says")
 	}
-	for what, ct := range map[string]*henc.Ciphertext{"two windows": b, "two scales": finer, "two keys": other} {
+	k.ID[0] ^= 1
+	cfg.Places, place = 4, 3
+	placed := seal(20, 0x1p26)
+	for what, ct := range map[string]*henc.Ciphertext{"two windows": b, "two scales": finer, "two keys": other,
+		"two places": placed} {
 		if bytes.Equal(a.Seed[:], ct.Seed[:]) {
 			t.Errorf("%s, and the same randomness", what)
+		}
+	}
+	// The samples stand at the place, with zeros elsewhere.
+	dec := secret.NewDecryptor(hctx, sk)
+	at0, err := dec.DecryptReal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at3, err := dec.DecryptReal(placed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range at3 {
+		want := 0.0
+		if first := 3 * params.Slots() / 4; i >= first {
+			want = at0[i-first]
+		}
+		if math.Abs(v-want) > 1e-4 {
+			t.Fatalf("slot %d holds %g, want %g", i, v, want)
 		}
 	}
 }

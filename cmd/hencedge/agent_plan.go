@@ -130,7 +130,11 @@ func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 	out := a.Std.Out
 	fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, cli.Plural(len(s.Channels), "channel"),
 		cli.Plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
-	fmt.Fprintf(out, "  slots      %d of %d\n", s.SlotsUsed, p.Slots)
+	fmt.Fprintf(out, "  slots      %d of %d", s.SlotsUsed, p.Slots)
+	if s.Places > 0 {
+		fmt.Fprintf(out, ", from %d on: place %d of %d", s.Place*(p.Slots/s.Places), s.Place, s.Places)
+	}
+	fmt.Fprintln(out)
 	fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %s, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
 		cli.Bytes(int64(s.WireBytes)), cli.Plural(s.Chunks, "message"),
 		float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))

@@ -107,6 +107,9 @@ another machine.`,
 			if err := a.tellCosts(cfg); err != nil {
 				return err
 			}
+			if err := a.tellPlaces(cfg); err != nil {
+				return err
+			}
 			return a.tellFleets(cfg)
 		},
 	}
@@ -191,6 +194,23 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 	_, err = fmt.Fprintf(a.Std.Out, "%d programs share their windows with others: %d key switches for one result of "+
 		"each, %d one by one\n", programs, together, alone)
 	return err
+}
+
+// tellPlaces prints which classes share ciphertexts.
+func (a *app) tellPlaces(cfg *config.Evaluator) error {
+	for _, c := range cfg.Classes {
+		for _, st := range c.Streams {
+			if st.Places == 0 {
+				continue
+			}
+			_, err := fmt.Fprintf(a.Std.Out, "windows of %s of up to %d devices of the class %s, each at another "+
+				"place, are computed as one\n", st.Name, st.Places, c.Name)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // tellFleets prints what programs across devices add up.

@@ -69,27 +69,26 @@ func (e *Engine) Receive(params [32]byte, body []byte) (*Ciphertext, error) {
 
 // Run runs a circuit, or a set of them with a result for each, on the device on which most
 // of its inputs lie, together with other runs of the same form that come at the same time.
-// It returns when the results are there; call it from as many goroutines as Parallel says.
-func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program.Input]*Ciphertext) (out []Result,
-	err error) {
+// place is where the windows stand: those of one routine and key at different places are added
+// up and run as one (program.Item.Added). It returns when the results are there; call it from
+// as many goroutines as Parallel says.
+func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program.Input]*Ciphertext, place int) (
+	out []Result, err error) {
 	l := e.lanes[r.Parameters().Hash()]
 	err = l.attempt(l.nearest(inputs), func(d *device) error {
-		own, err := d.runOn(r, key, inputs)
+		own, err := d.runOn(r, key, inputs, place)
 		if err != nil {
 			return err
 		}
 		defer own.done()
-		out = make([]Result, own.results())
-		cts := make([]*henc.Ciphertext, len(out))
-		for k := range cts {
-			cts[k] = own.result(k)
-		}
-		rooms, err := d.writer.ask(cts...)
+		rooms, err := own.written(d.writer.ask)
 		if err != nil {
 			return fmt.Errorf("result: %w", err)
 		}
+		out = make([]Result, len(rooms))
 		for k, room := range rooms {
-			out[k] = Result{Room: room, Body: room[transport.SealRoom:], Took: own.took / time.Duration(len(out))}
+			out[k] = Result{Room: room, Body: room[transport.SealRoom:], Took: own.took / time.Duration(len(out)),
+				Of: Origin{own.of, k}}
 		}
 		return nil
 	})
@@ -101,12 +100,17 @@ func (e *Engine) Parallel() (n int) {
 	for _, l := range e.lanes {
 		l.mu.Lock()
 		for _, d := range l.devices {
-			n += d.gather.width.batches * d.gather.width.most
+			items := d.gather.width.batches * d.gather.width.most
+			n += max(items, min(items*max(e.o.Places, 1), mostAdded))
 		}
 		l.mu.Unlock()
 	}
 	return n
 }
+
+// mostAdded bounds the runs of a device at a time that are there only to be added up: each
+// holds a window.
+const mostAdded = 2048
 
 // Result is what a circuit makes.
 type Result struct {
@@ -114,8 +118,16 @@ type Result struct {
 	// Room ends with Body and has the room that transport.SealNamed wants: SealRoom bytes
 	// before it, and capacity for SealTail bytes after it. Who seals Body there changes both.
 	Room []byte
+	// Of is equal for results that are one ciphertext: those of windows that were added up.
+	Of Origin
 	// Took is its part of the time of its batch, of the attempt that succeeded.
 	Took time.Duration
+}
+
+// Origin tells ciphertexts of one engine apart.
+type Origin struct {
+	of     *whole
+	result int
 }
 
 // Contexts returns the contexts that are in use: one for each parameter set and device.

@@ -19,7 +19,10 @@ import (
 //   - A second batch may start while the first is computed, so that the device never idles
 //     between two. It starts when it is as large as the first (a smaller one would only split
 //     a batch that is still growing) or when its oldest job has waited for Options.Latency.
-//   - A batch has at most width.most jobs, and its values take at most width.memory bytes.
+//   - Jobs of one routine and key whose windows stand at different places become one item:
+//     their windows are added up, and each job reads its result at its own place. Such a job
+//     waits for no other one: it joins those that are queued when its batch starts.
+//   - A batch has at most width.most items, and its values take at most width.memory bytes.
 //   - The queue whose oldest job has waited longest goes first, and its oldest jobs first.
 //   - Each job gets its own answer. After an error, unless the device failed, both halves of
 //     the batch run again: only the faulty job fails, and a batch that exhausted the memory
@@ -42,13 +45,14 @@ type gatherer struct {
 // width bounds what a device computes at a time.
 type width struct {
 	batches int   // running at a time
-	most    int   // jobs in a batch
+	most    int   // items in a batch
 	memory  int64 // bytes for the values of a batch; 0: no bound
 }
 
 // ticket is a queued job.
 type ticket struct {
 	item  program.Item
+	place int // of its windows
 	since time.Time
 	ready chan struct{} // closed when share or err is set
 	share share
@@ -56,9 +60,9 @@ type ticket struct {
 }
 
 // run runs one item in a batch and returns its share of the results. The caller must call
-// share.done.
-func (g *gatherer) run(it program.Item) (share, error) {
-	t := &ticket{item: it, since: time.Now(), ready: make(chan struct{})}
+// share.done. place is where its windows stand, of Routine.Places.
+func (g *gatherer) run(it program.Item, place int) (share, error) {
+	t := &ticket{item: it, place: place, since: time.Now(), ready: make(chan struct{})}
 	form := it.Routine.Form()
 	g.mu.Lock()
 	g.lines[form] = append(g.lines[form], t)
@@ -79,14 +83,12 @@ func (g *gatherer) start() {
 			g.wake(wait)
 			return
 		}
-		line := g.lines[form]
-		n := g.fit(line)
-		batch := slices.Clone(line[:n])
-		if g.lines[form] = line[n:]; n == len(line) {
+		batch, rest := g.take(g.lines[form])
+		if g.lines[form] = rest; len(rest) == 0 {
 			delete(g.lines, form)
 		}
 		g.running++
-		g.newest = n
+		g.newest = len(batch)
 		go g.serve(batch)
 	}
 }
@@ -98,7 +100,7 @@ func (g *gatherer) next() (form [32]byte, wait time.Duration) {
 	var oldest time.Time
 	for f, line := range g.lines {
 		since, left := line[0].since, time.Duration(0)
-		if g.running > 0 && g.width.most > 1 && len(line) < min(g.width.most, g.newest) {
+		if g.running > 0 && g.width.most > 1 && len(line) < g.newest {
 			left = max(g.latency-time.Since(since), 0)
 		}
 		if wait < 0 || left < wait || left == wait && since.Before(oldest) {
@@ -121,13 +123,80 @@ func (g *gatherer) wake(wait time.Duration) {
 	})
 }
 
-// fit returns how many jobs of a queue fit into one batch.
-func (g *gatherer) fit(line []*ticket) int {
-	n := min(len(line), g.width.most)
+// take returns the jobs of a queue that fit into one batch, and the others.
+func (g *gatherer) take(line []*ticket) (batch, rest []*ticket) {
+	most := g.width.most
 	if g.width.memory > 0 {
-		n = min(n, int(g.width.memory/max(line[0].item.Routine.Peak(), 1)))
+		most = min(most, int(g.width.memory/max(line[0].item.Routine.Peak(), 1)))
 	}
-	return max(n, 1)
+	m := merger{most: max(most, 1)}
+	for i, t := range line {
+		if m.full() {
+			return batch, append(rest, line[i:]...)
+		}
+		if m.add(t) {
+			batch = append(batch, t)
+		} else {
+			rest = append(rest, t)
+		}
+	}
+	return batch, rest
+}
+
+// merger makes items of jobs. It puts a job to the first item of its routine and key that has
+// no other job at its place.
+type merger struct {
+	most  int // items
+	items [][]*ticket
+	of    map[kind][]int // the items of a kind that may have more than one job
+	at    map[spot]int   // how many of them have a job at a place: the first ones
+}
+
+// kind is what jobs have in common whose windows can be added up.
+type kind struct {
+	routine   program.Routine
+	evaluator *henc.Evaluator
+}
+
+type spot struct {
+	kind
+	place int
+}
+
+// full reports whether no job can be added.
+func (m *merger) full() bool { return len(m.items) >= m.most && len(m.of) == 0 }
+
+// add reports whether there is room for a job.
+func (m *merger) add(t *ticket) bool {
+	k := kind{t.item.Routine, t.item.Evaluator}
+	at, several := spot{k, t.place}, t.item.Routine.Places() > 1
+	if n := m.at[at]; several && n < len(m.of[k]) {
+		i := m.of[k][n]
+		m.items[i] = append(m.items[i], t)
+		m.at[at]++
+		return true
+	}
+	if len(m.items) >= m.most {
+		return false
+	}
+	if several {
+		if m.of == nil {
+			m.of, m.at = map[kind][]int{}, map[spot]int{}
+		}
+		m.of[k] = append(m.of[k], len(m.items))
+		m.at[at]++
+	}
+	m.items = append(m.items, []*ticket{t})
+	return true
+}
+
+// item returns what runs for jobs whose windows are added up.
+func item(jobs []*ticket) program.Item {
+	it := jobs[0].item
+	for _, t := range jobs[1:] {
+		it.Added = append(it.Added, t.item.Inputs)
+	}
+	return it
 }
 
 // serve runs a batch. Its place is free for the next one when the first job reads its
@@ -148,9 +217,13 @@ func (g *gatherer) serve(batch []*ticket) {
 // answer runs the jobs of a batch and gives each its result or error. It reports whether
 // any job has a result.
 func (g *gatherer) answer(batch []*ticket, place func()) bool {
-	items := make([]program.Item, len(batch))
-	for i, t := range batch {
-		items[i] = t.item
+	m := merger{most: len(batch)}
+	for _, t := range batch {
+		m.add(t)
+	}
+	items := make([]program.Item, len(m.items))
+	for i, jobs := range m.items {
+		items[i] = item(jobs)
 	}
 	if g.onBatch != nil {
 		g.onBatch()
@@ -165,11 +238,14 @@ func (g *gatherer) answer(batch []*ticket, place func()) bool {
 	all := &shared{batch: b, place: place, freed: g.release}
 	all.left.Store(int32(len(batch)))
 	took := time.Since(start) / time.Duration(len(batch))
-	for i, t := range batch {
-		if t.err = err; err == nil {
-			t.share = share{all, i, took}
+	for i, jobs := range m.items {
+		one := &whole{jobs: len(jobs)}
+		for _, t := range jobs {
+			if t.err = err; err == nil {
+				t.share = share{all, one, i, took}
+			}
+			close(t.ready)
 		}
-		close(t.ready)
 	}
 	return err == nil
 }
@@ -251,15 +327,45 @@ type shared struct {
 // share is what one job gets of its batch.
 type share struct {
 	all  *shared
-	at   int           // of the job in the batch
+	of   *whole
+	at   int           // of the job's item in the batch
 	took time.Duration // the batch's time divided by its jobs
+}
+
+// whole is an item, whose results are those of one job or several.
+type whole struct {
+	jobs  int
+	write sync.Once
+	rooms [][]byte // of its results, if they are several jobs'
+	err   error
 }
 
 // results returns how many results the job has.
 func (s share) results() int { return s.all.batch.Results() }
 
-// result returns result k of the job.
+// result returns result k of the job's item.
 func (s share) result(k int) *henc.Ciphertext { return s.all.batch.Result(s.at, k) }
+
+// written returns the results of the job's item as Result.Room has them. The caller may change
+// them: several jobs get copies.
+func (s share) written(write func(...*henc.Ciphertext) ([][]byte, error)) ([][]byte, error) {
+	all := func() ([][]byte, error) {
+		cts := make([]*henc.Ciphertext, s.results())
+		for k := range cts {
+			cts[k] = s.result(k)
+		}
+		return write(cts...)
+	}
+	if s.of.jobs == 1 {
+		return all()
+	}
+	s.of.write.Do(func() { s.of.rooms, s.of.err = all() })
+	rooms := make([][]byte, len(s.of.rooms))
+	for k, r := range s.of.rooms {
+		rooms[k] = append(make([]byte, 0, cap(r)), r...)
+	}
+	return rooms, s.of.err
+}
 
 // done releases the results of the job. The first call also frees the place of the batch:
 // a result that was read shows that the device has finished.

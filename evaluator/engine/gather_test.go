@@ -288,7 +288,7 @@ func (r *rig) all(n int, spoilt map[int]bool) (failed int) {
 			clear(inputs)
 		}
 		jobs.Go(func() {
-			got, err := r.e.Run(c, r.refs[window/kinds], inputs)
+			got, err := r.e.Run(c, r.refs[window/kinds], inputs, 0)
 			if err != nil {
 				bad.Add(1)
 				if !spoilt[i] || !errors.Is(err, program.ErrInput) {

@@ -32,6 +32,8 @@ type Options struct {
 	// a GPU. Latency bounds how long a run waits for its batch to grow while the GPU computes.
 	Workers, Batch int
 	Latency        time.Duration
+	// Places is the most windows that may be added up; 0 means 1.
+	Places int
 
 	width func(*henc.Context) width // replaces widthOf in tests
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Pack adds results of packed circuits, which are under one key, into one ciphertext. slots
-// are those of their outputs, at those of the values in the pack. See program.Pack.
-func (e *Engine) Pack(params [32]byte, key transport.KeyRef, bodies [][]byte, slots []int) (body []byte, at []int,
-	err error) {
+// Pack adds results of packed circuits, which are under one key, into one ciphertext. spots
+// are those of their circuits, at the slots of the values in the pack. See program.Pack.
+func (e *Engine) Pack(params [32]byte, key transport.KeyRef, bodies [][]byte, spots []program.Spots) (body []byte,
+	at []int, err error) {
 	l := e.lanes[params]
 	err = l.attempt(l.next(), func(d *device) error {
 		results := make([]*henc.Ciphertext, 0, len(bodies))
@@ -33,7 +33,7 @@ func (e *Engine) Pack(params [32]byte, key transport.KeyRef, bodies [][]byte, sl
 				return fmt.Errorf("pack: %w", err)
 			}
 		}
-		ct, places, err := program.Pack(d.keys[key], results, slots)
+		ct, places, err := program.Pack(d.keys[key], results, spots)
 		if err != nil {
 			return err
 		}

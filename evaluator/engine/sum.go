@@ -28,7 +28,7 @@ type Sum struct {
 func (e *Engine) Add(s *Sum, r program.Routine, key transport.KeyRef, inputs map[program.Input]*Ciphertext) error {
 	l := e.lanes[r.Parameters().Hash()]
 	return l.attempt(l.nearest(inputs), func(d *device) error {
-		own, err := d.runOn(r, key, inputs)
+		own, err := d.runOn(r, key, inputs, 0)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (e *Engine) Finish(s *Sum, r program.Routine, key transport.KeyRef) (out Re
 		for k, ct := range whole.parts[d] {
 			inputs[program.SumInput(k)] = ct
 		}
-		own, err := d.gather.run(program.Item{Routine: r, Evaluator: d.keys[key], Inputs: inputs})
+		own, err := d.gather.run(program.Item{Routine: r, Evaluator: d.keys[key], Inputs: inputs}, 0)
 		if err != nil {
 			return err
 		}
@@ -76,8 +76,9 @@ func (e *Engine) Finish(s *Sum, r program.Routine, key transport.KeyRef) (out Re
 	return out, err
 }
 
-// runOn runs a routine on windows. The share must be ended.
-func (d *device) runOn(r program.Routine, key transport.KeyRef, inputs map[program.Input]*Ciphertext) (share, error) {
+// runOn runs a routine on windows at a place. The share must be ended.
+func (d *device) runOn(r program.Routine, key transport.KeyRef, inputs map[program.Input]*Ciphertext,
+	place int) (share, error) {
 	local := make(map[program.Input]*henc.Ciphertext, len(inputs))
 	for in, ct := range inputs {
 		var err error
@@ -85,7 +86,7 @@ func (d *device) runOn(r program.Routine, key transport.KeyRef, inputs map[progr
 			return share{}, err
 		}
 	}
-	return d.gather.run(program.Item{Routine: r, Evaluator: d.keys[key], Inputs: local})
+	return d.gather.run(program.Item{Routine: r, Evaluator: d.keys[key], Inputs: local}, place)
 }
 
 // holder returns the device in use that has a part of s, or another one if none has.

@@ -48,6 +48,10 @@ func RunBatch(items []Item) (*Batch, error) {
 	r := items[0].Routine.base()
 	evs := make([]*henc.Evaluator, len(items))
 	for i, it := range items {
+		if n := len(it.Added); n > 0 && n >= it.Routine.Places() {
+			return nil, fmt.Errorf("%w: %s on the sum of %d windows, at most %d", ErrParams, it.Routine.base().name,
+				n+1, it.Routine.Places())
+		}
 		ctx := it.Evaluator.Context()
 		if ctx == nil || !ctx.Parameters().Equal(r.params) {
 			return nil, fmt.Errorf("%w: the evaluator is not for parameters %s", ErrParams, r.params.Name())
@@ -85,7 +89,7 @@ func (b *Batch) Result(i, k int) *henc.Ciphertext {
 	for b.r.steps[at].op == stepDrop {
 		at = b.r.steps[at].a
 	}
-	if b.r.steps[at].op == stepInput { // unchanged, so it keeps its seed
+	if b.r.steps[at].op == stepInput && len(b.items[i].Added) == 0 { // unchanged, so it keeps its seed
 		if in := b.items[i].Inputs[b.items[i].Routine.base().steps[at].in]; in.Seed != nil {
 			seed := *in.Seed
 			ct.Seed = &seed

@@ -134,7 +134,8 @@ func TestBatchEqualsSingle(t *testing.T) {
 			var items []Item
 			for n, c := range []*Circuit{one, two, one, two} {
 				holder := n / 2 // both devices under both keys
-				items = append(items, Item{c, h.evs[holder], h.windows(t, &c.routine, holder, rng)})
+				items = append(items, Item{Routine: c, Evaluator: h.evs[holder],
+					Inputs: h.windows(t, &c.routine, holder, rng)})
 			}
 			sameAsAlone(t, b, set+": "+expr, items)
 		}
@@ -144,7 +145,7 @@ func TestBatchEqualsSingle(t *testing.T) {
 			var items []Item
 			for n := range 3 {
 				windows := h.windows(t, &s.routine, n, rand.New(rand.NewPCG(4, uint64(n))))
-				items = append(items, Item{s, h.evs[n], windows})
+				items = append(items, Item{Routine: s, Evaluator: h.evs[n], Inputs: windows})
 			}
 			sameAsAlone(t, b, "a set", items)
 		}
@@ -182,8 +183,10 @@ func TestBatchRefuses(t *testing.T) {
 	b := testBench(t, "edge13-d3")
 	mean, vari := mustCompile(t, "edge13-d3", "mean(x)"), mustCompile(t, "edge13-d3", "var(x)")
 	h := makeHolders(t, b, 1, mean, vari)
-	good := Item{mean, h.evs[0], h.windows(t, &mean.routine, 0, rand.New(rand.NewPCG(5, 5)))}
-	other := Item{vari, h.evs[0], h.windows(t, &vari.routine, 0, rand.New(rand.NewPCG(5, 6)))}
+	good := Item{Routine: mean, Evaluator: h.evs[0],
+		Inputs: h.windows(t, &mean.routine, 0, rand.New(rand.NewPCG(5, 5)))}
+	other := Item{Routine: vari, Evaluator: h.evs[0],
+		Inputs: h.windows(t, &vari.routine, 0, rand.New(rand.NewPCG(5, 6)))}
 	keyless, windowless := good, good
 	keyless.Evaluator, windowless.Inputs = henc.NewEvaluator(b.ctx, nil), nil
 	foreign, err := henc.NewContext(mustParams(t, "edge13-d3"))
@@ -224,7 +227,7 @@ func BenchmarkRunBatch(b *testing.B) {
 			for i := range n {
 				k := i * keys / max(n, keys)
 				windows := h.windows(b, &s.routine, k, rand.New(rand.NewPCG(6, uint64(i))))
-				items = append(items, Item{s, h.evs[k], windows})
+				items = append(items, Item{Routine: s, Evaluator: h.evs[k], Inputs: windows})
 			}
 			b.Run(fmt.Sprintf("keys=%d/items=%d", keys, n), func(b *testing.B) {
 				for b.Loop() {

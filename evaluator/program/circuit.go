@@ -42,8 +42,9 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &search{prog: &prog, src: src, root: root, ch: newChain(params)}
+	s := &search{prog: &prog, src: src, root: root, ch: chainOf(params, &prog)}
 	if root.spans(map[*node]bool{}) {
+		s.ch.added = 1 // its windows are added up after their parts are computed
 		return s.acrossDevices(tree)
 	}
 	best, perr := s.run()
@@ -56,7 +57,8 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 // circuit returns the circuit of a plan.
 func (s *search) circuit(p *plan, tree ast.Node, name string) *Circuit {
 	return &Circuit{prog: *s.prog, src: s.src, tree: tree, out: p.out, sh: p.sh, lo: p.lo, hi: p.hi, policy: p.policy,
-		routine: routine{name: name, params: s.ch.params, steps: p.steps, results: []int{len(p.steps) - 1}}}
+		routine: routine{name: name, params: s.ch.params, steps: p.steps, results: []int{len(p.steps) - 1},
+			places: s.ch.places, added: s.ch.added}}
 }
 
 // compileChanged compiles a program with changed streams.
@@ -88,6 +90,19 @@ func (c *Circuit) last() *step { return &c.steps[c.results[0]] }
 
 // Depth returns the number of multiplications one after another.
 func (c *Circuit) Depth() int { return c.last().depth }
+
+// OutputAt returns Output for windows at a place.
+func (c *Circuit) OutputAt(place int) Output { return c.out.At(place, c.places, c.params.Slots()) }
+
+// Reads reports whether the value of a device can stand in a slot, at the place of that device.
+// A result across devices stands in one slot.
+func (c *Circuit) Reads(slot int) bool {
+	if across := c.Class() != "" && c.added == 1; c.places < 2 || across {
+		return slot == c.out.Slot
+	}
+	slots := c.params.Slots()
+	return slot >= 0 && slot < slots && (slot-c.out.Slot)%(slots/c.places) == 0
+}
 
 // Packed reports whether the circuit makes its result for a pack.
 func (c *Circuit) Packed() bool { return c.prog.Packed }
@@ -165,6 +180,15 @@ type Output struct {
 	Bound float64
 	// Root, with Sqrt, is the promised error of the value under the root.
 	Root float64
+}
+
+// At returns how to read the result for the window at a place. places is how many share a
+// ciphertext, as in config.Stream, and slots those of the ring.
+func (o Output) At(place, places, slots int) Output {
+	if places > 1 {
+		o.Slot = (o.Slot + place%places*(slots/places)) % slots
+	}
+	return o
 }
 
 // BoundAt returns the promised error of a value that was decrypted: with Sqrt it is the

@@ -57,7 +57,7 @@ func (e *evaluator) cast(a val, sh shape) val {
 	if e.err != nil {
 		return val{}
 	}
-	if last := e.ch.slots - sh.stride; a.pos > last {
+	if last := e.ch.span() - sh.stride; a.pos > last {
 		a.w, a.pos = e.rotate(a.w, a.pos-last), last
 	}
 	return val{a: a.a, b: a.b, w: e.spread(a.w, a.pos, sh), sh: sh, pos: a.pos, full: sh.n < sh.stride,

@@ -29,6 +29,10 @@ type Explanation struct {
 	// time of a run is about proportional to.
 	LimbSwitches int `json:"limb_switches"`
 
+	// Places is how many windows, each of a device at another place, can be added up and run as
+	// one; 0: none. Result.Slot is then that of place 0.
+	Places int `json:"places,omitempty"`
+
 	// Fleet is there for a program across devices. Result and Steps are then those for the
 	// most windows that it takes.
 	Fleet *FleetInfo `json:"fleet,omitempty"`
@@ -171,7 +175,7 @@ func (c *Circuit) Explain() Explanation {
 	}
 	e.Levels = rescaled[c.results[0]]
 	e.KeySwitch, e.LimbSwitches = c.switches()
-	e.Fleet = c.fleetInfo()
+	e.Fleet, e.Places = c.fleetInfo(), c.sharing()
 	return e
 }
 
@@ -212,6 +216,9 @@ type SetExplanation struct {
 	LimbSwitches int `json:"limb_switches"`
 	AloneKey     int `json:"keyswitches_alone"`
 	AloneLimb    int `json:"limb_switches_alone"`
+	// Places is how many windows can be added up, as in Explanation. All of them take these
+	// key switches once.
+	Places int `json:"places,omitempty"`
 
 	Keys  KeyInfo    `json:"keys"`
 	Steps []StepInfo `json:"steps"` // expr names the programs that a step serves
@@ -222,6 +229,7 @@ func (s *Set) Explain() SetExplanation {
 	e := SetExplanation{Programs: s.names(), Params: s.params.Name(), Keys: s.keyInfo()}
 	e.KeySwitch, e.LimbSwitches = s.switches()
 	e.AloneKey, e.AloneLimb = s.alone()
+	e.Places = s.sharing()
 	serves := make([]set, len(s.steps)) // programs, by place
 	for n, i := range s.results {
 		serves[i] = serves[i].with(n)
@@ -241,6 +249,14 @@ func (s *Set) Explain() SetExplanation {
 		e.Steps = append(e.Steps, s.stepInfo(i, strings.Join(names, ", ")))
 	}
 	return e
+}
+
+// sharing returns Places, or 0 if a window runs alone.
+func (r *routine) sharing() int {
+	if r.Places() == 1 {
+		return 0
+	}
+	return r.Places()
 }
 
 func (r *routine) keyInfo() KeyInfo {

@@ -62,6 +62,9 @@ func (e Explanation) Text() string {
 	}
 	line("keys", "%s", e.Keys.text())
 	line("cost", "%d operations, %d key switches, %d limb switches", len(e.Steps), e.KeySwitch, e.LimbSwitches)
+	if e.Places > 0 {
+		line("", "%s", perPlace(e.Places, e.KeySwitch))
+	}
 	if f := e.Fleet; f != nil {
 		line("", "of these %d key switches and %d limb switches for each window, the others once for each result",
 			f.KeySwitch, f.LimbSwitches)
@@ -81,9 +84,19 @@ func (f *FleetInfo) promises() string {
 
 // Text returns the explanation for people.
 func (e SetExplanation) Text() string {
-	return fmt.Sprintf("%s together\n  keys        %s\n  cost        %d operations a window, %d key switches "+
-		"(%d one by one), %d limb switches (%d)\n%s", strings.Join(e.Programs, ", "), e.Keys.text(), len(e.Steps),
-		e.KeySwitch, e.AloneKey, e.LimbSwitches, e.AloneLimb, stepTable(e.Steps))
+	text := fmt.Sprintf("%s together\n  keys        %s\n  cost        %d operations a window, %d key switches "+
+		"(%d one by one), %d limb switches (%d)\n", strings.Join(e.Programs, ", "), e.Keys.text(), len(e.Steps),
+		e.KeySwitch, e.AloneKey, e.LimbSwitches, e.AloneLimb)
+	if e.Places > 0 {
+		text += fmt.Sprintf("  %-11s %s\n", "", perPlace(e.Places, e.KeySwitch))
+	}
+	return text + stepTable(e.Steps)
+}
+
+// perPlace says what a window costs where several share a ciphertext.
+func perPlace(places, switches int) string {
+	return fmt.Sprintf("for the windows of up to %d devices at places of their own: down to %.1f key switches a window",
+		places, float64(switches)/float64(places))
 }
 
 // stepTable returns a table of steps, after an empty line.

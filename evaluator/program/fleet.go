@@ -38,7 +38,9 @@ func (c *Circuit) Across(windows int, samples int64) (*Circuit, error) {
 	if made := a.made[key]; made != nil {
 		return made, nil
 	}
-	s := &search{prog: &c.prog, src: c.src, root: a.root, ch: newChain(c.params),
+	ch := chainOf(c.params, &c.prog)
+	ch.added = 1
+	s := &search{prog: &c.prog, src: c.src, root: a.root, ch: ch,
 		fleet: &fleet{windows: float64(windows), samples: float64(samples), from: a}}
 	best, err := s.run()
 	if err != nil {
@@ -148,7 +150,8 @@ func (a *across) divide(p *plan, r *routine) {
 		}
 	}
 	steps, at := prune(p.steps, from)
-	a.window = &routine{name: "a window of " + r.name, params: r.params, steps: steps, results: at}
+	a.window = &routine{name: "a window of " + r.name, params: r.params, steps: steps, results: at,
+		places: r.places, added: 1}
 	for _, i := range at {
 		a.sums = append(a.sums, steps[i])
 	}
@@ -208,9 +211,9 @@ func (e *evaluator) acrossDevices(n *node) val {
 	return v
 }
 
-// slotSum sums the slots of a sum of windows. The bounds and B stay those of a sample.
+// slotSum sums the slots of a sum of windows, which stand at all places. The bounds and B stay those of a sample.
 func (e *evaluator) slotSum(x val) val {
-	x.w = e.sum(x.w, x.sh.stride, float64(x.sh.n))
+	x.w = e.sumPlaces(e.sum(x.w, x.sh.stride, float64(x.sh.n)))
 	x.sh = shape{}
 	return x
 }
@@ -268,7 +271,7 @@ func (e *evaluator) gather(x val) int {
 	}
 	a := e.summand(x.w, float64(x.sh.n)*e.fleet.windows)
 	s := *e.get(a)
-	s.op, s.a, s.b, s.k, s.plain, s.in = stepGather, a, 0, 0, nil, Input{}
+	s.op, s.a, s.b, s.k, s.by, s.plain, s.in = stepGather, a, 0, 0, 0, nil, Input{}
 	w := e.add(e.overDevices(s))
 	if !slices.Contains(e.fleet.order, w) {
 		e.fleet.order = append(e.fleet.order, w)
@@ -288,7 +291,7 @@ func (e *evaluator) overDevices(s step) step {
 // same windows, so that their errors may depend on each other.
 func (e *evaluator) sumInput(k int) int {
 	s := e.fleet.from.sums[k]
-	s.op, s.a, s.b, s.k, s.plain, s.in = stepInput, 0, 0, 0, nil, SumInput(k)
+	s.op, s.a, s.b, s.k, s.by, s.plain, s.in = stepInput, 0, 0, 0, 0, nil, SumInput(k)
 	w := e.add(e.overDevices(s))
 	if e.err == nil {
 		e.steps[w].roots = set{}.with(0)

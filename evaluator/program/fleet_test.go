@@ -12,13 +12,16 @@ import (
 )
 
 // fleetVars are x and y of one stream of a class, and z of another.
-func fleetVars(params string, samples int) map[string]Var {
+func fleetVars(params string, samples int) map[string]Var { return placedVars(params, samples, 0) }
+
+// placedVars are fleetVars whose windows stand at places.
+func placedVars(params string, samples, places int) map[string]Var {
 	vars := testVars(params, samples)
 	for _, name := range []string{"w", "s", "t"} {
 		delete(vars, name)
 	}
 	for name, v := range vars {
-		v.Device = ""
+		v.Device, v.Stream.Places = "", places
 		vars[name] = v
 	}
 	return vars
@@ -36,7 +39,7 @@ func (b *bench) across(t *testing.T, c *Circuit, present []int, rng *rand.Rand) 
 		in := c.Inputs()[0]
 		one := &Circuit{prog: c.prog}
 		one.prog.Present = map[Input]int{in: n}
-		cts, plain := b.sampleInputs(t, one, c.Inputs(), rng)
+		cts, plain := b.sampleAt(t, one, c.Inputs(), rng.IntN(max(c.places, 1)), rng)
 		for name, v := range plain {
 			all[name] = append(all[name], v...)
 		}
@@ -78,11 +81,15 @@ var fleetPrograms = []string{"fleet.mean(x)", "fleet.sum(y)", "fleet.var(y)", "f
 // TestAcrossDevices computes with windows of devices that all report, miss samples, or are
 // few, and compares with the plain samples.
 func TestAcrossDevices(t *testing.T) {
-	for _, set := range []string{"edge12-d1", "edge13-d3"} {
+	for _, of := range []struct {
+		set    string
+		places int
+	}{{"edge12-d1", 0}, {"edge13-d3", 0}, {"edge13-d3", 8}} {
+		set := of.set
 		b := testBench(t, set)
 		ran := 0
 		for i, expr := range fleetPrograms {
-			c, err := Compile(Source{Name: "p", Class: "pump", Expr: expr, Vars: fleetVars(set, 20)},
+			c, err := Compile(Source{Name: "p", Class: "pump", Expr: expr, Vars: placedVars(set, 20, of.places)},
 				b.ctx.Parameters())
 			if errors.Is(err, ErrDepth) || errors.Is(err, ErrMagnitude) {
 				continue

@@ -138,6 +138,13 @@ func (b *bench) sampleSet(t testing.TB, s *Set, rng *rand.Rand) (map[Input]*henc
 func (b *bench) sampleInputs(t testing.TB, c *Circuit, ins []Input, rng *rand.Rand) (map[Input]*henc.Ciphertext,
 	map[string][]float64) {
 	t.Helper()
+	return b.sampleAt(t, c, ins, 0, rng)
+}
+
+// sampleAt is sampleInputs for a device at a place.
+func (b *bench) sampleAt(t testing.TB, c *Circuit, ins []Input, place int, rng *rand.Rand) (
+	map[Input]*henc.Ciphertext, map[string][]float64) {
+	t.Helper()
 	cts, plain := map[Input]*henc.Ciphertext{}, map[string][]float64{}
 	for _, in := range ins {
 		var st config.Stream
@@ -147,7 +154,8 @@ func (b *bench) sampleInputs(t testing.TB, c *Circuit, ins []Input, rng *rand.Ra
 			}
 		}
 		n := c.prog.present(in, st)
-		slots := make([]float64, st.Slots())
+		first := st.Place(place, b.ctx.Parameters().Slots())
+		slots := make([]float64, first+st.Slots())
 		shape := rng.IntN(4)
 		for ch, spec := range st.Channels {
 			mid, half := spec.Affine()
@@ -162,7 +170,7 @@ func (b *bench) sampleInputs(t testing.TB, c *Circuit, ins []Input, rng *rand.Ra
 				case 3: // nearly constant
 					u = 0.3 + 0.01*u
 				}
-				slots[ch*st.Stride()+i] = u
+				slots[first+ch*st.Stride()+i] = u
 				natural[i] = mid + half*u
 			}
 			for name, v := range c.prog.Vars {

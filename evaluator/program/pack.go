@@ -239,8 +239,10 @@ func (e *evaluator) blocksOf(i, stride int) []bool {
 	out := make([]bool, n)
 	s := e.get(i)
 	if s.op == stepInput {
-		for b := range (e.fills[s.in] + stride - 1) / stride {
-			out[b] = true
+		for place := 0; place < e.ch.slots; place += e.ch.span() {
+			for b := place / stride; b*stride < place+e.fills[s.in]; b++ {
+				out[b] = true
+			}
 		}
 		return out
 	}
@@ -262,9 +264,11 @@ func (e *evaluator) blocksOf(i, stride int) []bool {
 			out[i] = a[i] || full
 		}
 	case stepMulPlain:
-		first, last := s.plain.first/stride, (s.plain.first+len(s.plain.values)-1)/stride
-		for i := first; i <= last; i++ {
-			out[i%n] = a[i%n]
+		for place := 0; place < e.ch.slots; place += e.ch.span() {
+			first := place + s.plain.first
+			for i := first / stride; i <= (first+len(s.plain.values)-1)/stride; i++ {
+				out[i%n] = a[i%n]
+			}
 		}
 	default:
 		return a

@@ -21,11 +21,14 @@ import (
 //     where the slot of the next value is taken. Many results are added in groups, side by
 //     side, if there is a key for groupRotation.
 //
-// The promised error of a packed program holds in every pack of at most MaxPack values and
+// Where windows of several devices share a ciphertext, the mask has a 1 at every place, and a
+// result takes the slots of all places, whether or not a device has a value there.
+//
+// The promised error of a packed program holds in every pack of at most MaxPack results and
 // as many rotations, whatever the other programs are: it counts the noise of all results,
 // of all rotations, and what the masks leave of the other results' slots.
 
-// MaxPack is the largest number of values in a pack, and of rotations that fill one.
+// MaxPack is the largest number of results in a pack, and of rotations that fill one.
 const MaxPack = 256
 
 // PackRotation is the rotation that filling a pack needs a key for.
@@ -125,23 +128,40 @@ func (p *planner) mask(w, pos int, factor float64) (out int, ok bool) {
 	return p.drop(p.rescaleTo(w, last), 0), p.err == nil
 }
 
+// Spots are the slots of a result for a pack: Slot, and as many as Places, evenly spread over
+// the ring, where the windows of so many devices share a ciphertext. Places 0 means 1.
+type Spots struct{ Slot, Places int }
+
+// Spots returns where the values of a packed circuit stand.
+func (c *Circuit) Spots() Spots { return Spots{c.out.Slot, c.places} }
+
+// moved returns s after rotations by one slot.
+func (s Spots) moved(by, ringSlots int) Spots {
+	return Spots{((s.Slot-by)%ringSlots + ringSlots) % ringSlots, s.Places}
+}
+
+// meet reports whether two results have a slot in common. Spans are powers of two.
+func (s Spots) meet(t Spots, ringSlots int) bool {
+	return (s.Slot-t.Slot)%(ringSlots/max(s.Places, t.Places, 1)) == 0
+}
+
 // Pack adds results of packed circuits under one key into one ciphertext, whose memory is
-// the caller's. slots are those of their outputs. at are the slots of the values in the
-// pack. It fails with ErrParams for results that are not for one pack, or with
-// henc.ErrNoKey.
-func Pack(ev *henc.Evaluator, results []*henc.Ciphertext, slots []int) (ct *henc.Ciphertext, at []int, err error) {
+// the caller's. spots are those of their circuits. at are the slots of the values in the
+// pack, as Output.At takes them. It fails with ErrParams for results that are not for one
+// pack, or with henc.ErrNoKey.
+func Pack(ev *henc.Evaluator, results []*henc.Ciphertext, spots []Spots) (ct *henc.Ciphertext, at []int, err error) {
 	params := ev.Context().Parameters()
-	if len(results) == 0 || len(results) != len(slots) {
-		return nil, nil, fmt.Errorf("%w: a pack of %d results with %d slots", ErrParams, len(results), len(slots))
+	if len(results) == 0 || len(results) != len(spots) {
+		return nil, nil, fmt.Errorf("%w: a pack of %d results with %d slots", ErrParams, len(results), len(spots))
 	}
 	for i, r := range results {
-		if r.Level != 0 || !near(r.Scale, PackScale(params)) || slots[i] < 0 || slots[i] >= params.Slots() {
+		if r.Level != 0 || !near(r.Scale, PackScale(params)) || spots[i].Slot < 0 || spots[i].Slot >= params.Slots() {
 			return nil, nil, fmt.Errorf("%w: result %d at level %d, scale %g and slot %d is not for a pack", ErrParams,
-				i, r.Level, r.Scale, slots[i])
+				i, r.Level, r.Scale, spots[i].Slot)
 		}
 	}
 	if len(results) > groupRotation && len(results) <= MaxPack {
-		if at := groupPlaces(slots, params.Slots()); at != nil {
+		if at := groupPlaces(spots, params.Slots()); at != nil {
 			ct, err := packGroups(ev, results)
 			if !errors.Is(err, henc.ErrNoKey) {
 				return ct, at, err
@@ -155,7 +175,7 @@ func Pack(ev *henc.Evaluator, results []*henc.Ciphertext, slots []int) (ct *henc
 	}
 	var places Places
 	for i, r := range results {
-		rotate, ok := places.Add(slots[i], params.Slots())
+		rotate, ok := places.Add(spots[i], params.Slots())
 		if !ok {
 			free(ct)
 			return nil, nil, fmt.Errorf("%w: %d results do not fit a pack", ErrParams, len(results))
@@ -195,19 +215,20 @@ const groupRotation = 16
 
 // groupPlaces returns the slots of values that packGroups puts together, or nil where two of
 // them would meet. The last group is filled up at its front.
-func groupPlaces(slots []int, ringSlots int) []int {
-	at, taken := make([]int, len(slots)), make(map[int]bool, len(slots))
-	groups := (len(slots) + groupRotation - 1) / groupRotation
-	for i, s := range slots {
+func groupPlaces(spots []Spots, ringSlots int) []int {
+	at := make([]int, len(spots))
+	var placed []Spots
+	groups := (len(spots) + groupRotation - 1) / groupRotation
+	for i, s := range spots {
 		after := groups*groupRotation - 1 - i // rotations by one slot, as it were
 		if i >= (groups-1)*groupRotation {
-			after = len(slots) - 1 - i
+			after = len(spots) - 1 - i
 		}
-		at[i] = ((s-after)%ringSlots + ringSlots) % ringSlots
-		if taken[at[i]] {
+		s = s.moved(after, ringSlots)
+		if slices.ContainsFunc(placed, func(t Spots) bool { return s.meet(t, ringSlots) }) {
 			return nil
 		}
-		taken[at[i]] = true
+		at[i], placed = s.Slot, append(placed, s)
 	}
 	return at
 }
@@ -278,33 +299,36 @@ func rotateAdd(be *henc.BatchEvaluator, a, b *henc.Ciphertexts) (*henc.Ciphertex
 // Places assigns the slots of a pack, in the order in which results come. The zero value is
 // an empty pack.
 type Places struct {
-	slots     []int // of the values, before any further rotation
+	spots     []Spots // of the results, before any further rotation
 	rotations int
 }
 
-// Add gives a place to the result of a packed circuit, whose value stands in slot. It
-// returns the rotations of what is there before the result is added. ok is false if the
-// pack is full: that result begins another one.
-func (p *Places) Add(slot, ringSlots int) (rotate int, ok bool) {
-	if len(p.slots) >= MaxPack {
+// Add gives a place to the result of a packed circuit. It returns the rotations of what is
+// there before the result is added. ok is false if the pack is full: that result begins
+// another one.
+func (p *Places) Add(s Spots, ringSlots int) (rotate int, ok bool) {
+	if len(p.spots) >= MaxPack {
 		return 0, false
 	}
-	taken := make(map[int]bool, len(p.slots))
-	for _, s := range p.slots {
-		taken[s] = true
-	}
-	for taken[(slot+rotate*PackRotation)%ringSlots] {
+	taken := func(t Spots) bool { return s.meet(t.moved(rotate*PackRotation, ringSlots), ringSlots) }
+	for slices.ContainsFunc(p.spots, taken) {
 		if rotate++; p.rotations+rotate >= MaxPack {
 			return 0, false
 		}
 	}
-	for i := range p.slots {
-		p.slots[i] = (p.slots[i] + (ringSlots-rotate)*PackRotation) % ringSlots
+	for i := range p.spots {
+		p.spots[i] = p.spots[i].moved(rotate*PackRotation, ringSlots)
 	}
-	p.slots = append(p.slots, slot)
+	p.spots = append(p.spots, s)
 	p.rotations += rotate
 	return rotate, true
 }
 
-// Slots returns the slots of the values, in the order in which they came.
-func (p *Places) Slots() []int { return append([]int(nil), p.slots...) }
+// Slots returns the slots of the results, in the order in which they came.
+func (p *Places) Slots() []int {
+	slots := make([]int, len(p.spots))
+	for i, s := range p.spots {
+		slots[i] = s.Slot
+	}
+	return slots
+}

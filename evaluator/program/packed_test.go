@@ -103,10 +103,10 @@ func (b *bench) checkPack(t *testing.T, ev *henc.Evaluator, made []packable, n i
 	t.Helper()
 	var some []packable
 	var cts []*henc.Ciphertext
-	var slots []int
+	var slots []Spots
 	for range n {
 		one := made[rng.IntN(len(made))]
-		some, cts, slots = append(some, one), append(cts, one.ct), append(slots, one.c.Output().Slot)
+		some, cts, slots = append(some, one), append(cts, one.ct), append(slots, one.c.Spots())
 	}
 	var places Places // the order may be one for which there are too many rotations
 	for i, s := range slots {
@@ -170,7 +170,7 @@ func TestPackInGroups(t *testing.T) {
 				one := made[i%len(made)]
 				some, cts = append(some, one), append(cts, one.ct)
 			}
-			slots := slices.Repeat([]int{c.Output().Slot}, n)
+			slots := slices.Repeat([]Spots{c.Spots()}, n)
 			if grouped, err := packGroups(ev, cts); (err == nil) != (samples == 20) {
 				t.Fatalf("windows of %d samples, in groups: %v", samples, err)
 			} else if err == nil {
@@ -185,7 +185,7 @@ func TestPackInGroups(t *testing.T) {
 			b.ctx.Ring().Free(pack.Value)
 		}
 	}
-	if at := groupPlaces([]int{5, 5, 6, 5}, 1024); at != nil {
+	if at := groupPlaces([]Spots{{5, 1}, {5, 1}, {6, 1}, {5, 1}}, 1024); at != nil {
 		t.Errorf("values that meet have the slots %v", at)
 	}
 }
@@ -302,14 +302,14 @@ func TestPackedRefuses(t *testing.T) {
 	}
 	for i, bad := range []struct {
 		cts   []*henc.Ciphertext
-		slots []int
-	}{{nil, nil}, {many[:2], []int{0}}, {[]*henc.Ciphertext{other}, []int{0}}, {many[:1], []int{-1}},
-		{many, make([]int, len(many))}} {
+		slots []Spots
+	}{{nil, nil}, {many[:2], make([]Spots, 1)}, {[]*henc.Ciphertext{other}, make([]Spots, 1)},
+		{many[:1], []Spots{{-1, 1}}}, {many, make([]Spots, len(many))}} {
 		if _, _, err := Pack(ev, bad.cts, bad.slots); !errors.Is(err, ErrParams) {
 			t.Errorf("pack %d: %v", i, err)
 		}
 	}
-	if _, _, err := Pack(henc.NewEvaluator(b.ctx, &henc.EvaluationKeys{}), many[:2], []int{0, 0}); !errors.Is(err,
+	if _, _, err := Pack(henc.NewEvaluator(b.ctx, &henc.EvaluationKeys{}), many[:2], make([]Spots, 2)); !errors.Is(err,
 		henc.ErrNoKey) {
 		t.Errorf("without a key: %v", err)
 	}
@@ -318,38 +318,45 @@ func TestPackedRefuses(t *testing.T) {
 // TestPlaces: every value has a slot of its own, and a pack ends at its bounds.
 func TestPlaces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(26, 26))
-	for range 20 {
+	for i := range 20 {
 		var p Places
 		var values []int // by slot, as rotations move them
-		ring := 2048
+		ring := 2048 << (i % 2)
 		values = make([]int, ring)
 		n := 0
 		for {
 			slot := 20 * rng.IntN(4)
-			rotate, ok := p.Add(slot, ring)
+			places := 1
+			if ring > 2048 {
+				places, slot = 1<<rng.IntN(4), slot+512*rng.IntN(8)
+			}
+			rotate, ok := p.Add(Spots{slot, places}, ring)
 			if !ok {
 				break
 			}
 			for range rotate {
 				values = append(values[PackRotation:], values[:PackRotation]...)
 			}
-			if n++; values[slot] != 0 {
-				t.Fatalf("value %d meets value %d", n, values[slot])
+			n++
+			for s := slot; s < slot+ring; s += ring / places {
+				if values[s%ring] != 0 {
+					t.Fatalf("value %d meets value %d", n, values[s%ring])
+				}
+				values[s%ring] = n
 			}
-			values[slot] = n
 		}
 		if n < MaxPack/4 || n > MaxPack || p.rotations >= MaxPack {
 			t.Errorf("%d values, %d rotations", n, p.rotations)
 		}
-		for i, s := range p.Slots() {
-			if values[s] != i+1 {
-				t.Fatalf("value %d is said to be in slot %d, which holds %d", i+1, s, values[s])
+		for k, s := range p.Slots() {
+			if values[s] != k+1 {
+				t.Fatalf("value %d is said to be in slot %d, which holds %d", k+1, s, values[s])
 			}
 		}
 	}
 	var p Places
 	for i := range MaxPack {
-		if _, ok := p.Add(0, 2048); !ok {
+		if _, ok := p.Add(Spots{}, 2048); !ok {
 			t.Fatalf("only %d values of one slot", i)
 		}
 	}

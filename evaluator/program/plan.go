@@ -123,6 +123,7 @@ func (p *planner) input(in Input, st config.Stream) int {
 	// tail. Seeded encryption has less noise and is covered.
 	fresh := p.ch.noise.FreshPK(scale)
 	d := deviation{own: spread{fresh, fresh / 2}, fixed: p.ch.rounding}
+	d = d.across(float64(p.ch.added)) // each adds its noise, and samples only where the others have none
 	if p.fills == nil {
 		p.fills = map[Input]int{}
 	}
@@ -139,7 +140,7 @@ func (p *planner) drop(a, level int) int {
 	}
 	p.check(level, s.mag, s.dev.limit(), s.scale, s.depth)
 	n := *s
-	n.op, n.a, n.b, n.k, n.level, n.plain = stepDrop, a, 0, 0, level, nil
+	n.op, n.a, n.b, n.k, n.by, n.level, n.plain = stepDrop, a, 0, 0, 0, level, nil
 	n.in = Input{}
 	return p.add(n)
 }
@@ -224,7 +225,7 @@ func (p *planner) mul(a, b int) int {
 	return p.add(n)
 }
 
-// mulPlain multiplies by plain slot values of magnitude at most 1. The values
+// mulPlain multiplies by plain slot values of magnitude at most 1, the same at every place. The values
 // are encoded just finely enough not to matter beside the noise of a, and at a scale of
 // at least N: one slot of 1 has coefficients of up to 2*scale/N, and if all of them
 // rounded to 0, what is lost would be the value and no noise.
@@ -259,7 +260,7 @@ func (p *planner) rotate(a, k int) int {
 			continue
 		}
 		n := *p.get(a)
-		n.op, n.a, n.b, n.k, n.plain, n.in = stepRotate, a, 0, float64(power), nil, Input{}
+		n.op, n.a, n.b, n.k, n.by, n.plain, n.in = stepRotate, a, 0, float64(power), 0, nil, Input{}
 		n.dev = n.dev.noise(p.ch.noise.KeySwitch(n.level, n.scale))
 		p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
 		a = p.add(n)
@@ -297,6 +298,21 @@ func (p *planner) summand(a int, total float64) int {
 		a = p.rescale(a)
 	}
 	return a
+}
+
+// sumPlaces adds up the slots at all places: over windows of which each stands at one of
+// them, so that the magnitude stays.
+func (p *planner) sumPlaces(a int) int {
+	n := p.ch.places
+	if n < 2 || !p.switches("summing places") {
+		return a
+	}
+	s := *p.get(a)
+	s.op, s.a, s.b, s.k, s.by, s.plain, s.in = stepSum, a, 0, float64(n), p.ch.span(), nil, Input{}
+	ks := rotations(p.ch.noise.KeySwitch(s.level, s.scale), bits.Len(uint(n))-1, n-1)
+	s.dev = s.dev.sum(n, float64(n)).plus(deviation{own: ks})
+	p.check(s.level, s.mag, s.dev.limit(), s.scale, s.depth)
+	return p.add(s)
 }
 
 // spread copies the value of slot pos to a window of n samples at pos.
@@ -399,6 +415,8 @@ func (p policy) String() string {
 type chain struct {
 	params    henc.Parameters
 	slots     int
+	places    int // windows that share the slots; 1: they stand alone
+	added     int // windows that may have been added up before the program runs; at most places
 	maxLevel  int
 	logQ      []float64 // log2 of the modulus by level
 	factor    []float64 // what rescaling from a level divides by
@@ -408,7 +426,8 @@ type chain struct {
 }
 
 func newChain(p henc.Parameters) *chain {
-	c := &chain{params: p, slots: p.Slots(), maxLevel: p.MaxLevel(), noise: p.Noise(), switching: p.Alpha() > 0}
+	c := &chain{params: p, slots: p.Slots(), places: 1, added: 1, maxLevel: p.MaxLevel(), noise: p.Noise(),
+		switching: p.Alpha() > 0}
 	for l := range c.maxLevel + 1 {
 		c.logQ = append(c.logQ, p.LogQ(l))
 		c.factor = append(c.factor, p.RescaleFactor(l))
@@ -417,6 +436,20 @@ func newChain(p henc.Parameters) *chain {
 	c.rounding = 8 * henc.EncodingError(p.LogN())
 	return c
 }
+
+// chainOf returns the chain for a program. Only devices of one class share a ciphertext: the
+// same program of the class reads all of them.
+func chainOf(p henc.Parameters, prog *Source) *chain {
+	c := newChain(p)
+	c.places = prog.places()
+	if prog.Class != "" {
+		c.added = c.places
+	}
+	return c
+}
+
+// span returns the slots of one place.
+func (c *chain) span() int { return c.slots / c.places }
 
 // margin is what a ciphertext leaves free below half its modulus, in bits.
 const margin = 0.2

@@ -40,6 +40,7 @@ type PublishedStream struct {
 	Name     string             `json:"name"`
 	LogScale int                `json:"log_scale,omitempty"`
 	Packing  string             `json:"packing,omitempty"`
+	Places   int                `json:"places,omitempty"`
 	Samples  int                `json:"samples"`
 	Every    time.Duration      `json:"every_ns,omitempty"`
 	Level    *int               `json:"level,omitempty"`
@@ -61,7 +62,7 @@ func Publish(src Source, params henc.Parameters, unit, topic string) Published {
 		st := v.Stream
 		in := PublishedInput{Device: v.Device, Channel: st.Channels[v.Channel].Name,
 			Stream: PublishedStream{Name: st.Name, LogScale: st.LogScale, Packing: st.Packing,
-				Samples: st.Window.Samples, Every: st.Window.Every, Level: st.Level}}
+				Places: st.Places, Samples: st.Window.Samples, Every: st.Window.Every, Level: st.Level}}
 		for _, c := range st.Channels {
 			in.Stream.Channels = append(in.Stream.Channels, PublishedChannel{c.Name, c.Unit, c.Range})
 		}
@@ -82,7 +83,7 @@ func (p *Published) Source() (Source, henc.Parameters, error) {
 	src := Source{Name: p.Name, Expr: p.Expr, Class: p.Class, Vars: map[string]Var{}}
 	for name, in := range p.Inputs {
 		st := config.Stream{Name: in.Stream.Name, LogScale: in.Stream.LogScale, Packing: in.Stream.Packing,
-			Params: p.Params,
+			Places: in.Stream.Places, Params: p.Params,
 			Level:  in.Stream.Level,
 			Window: config.Window{Samples: in.Stream.Samples, Every: in.Stream.Every}}
 		for _, c := range in.Stream.Channels {

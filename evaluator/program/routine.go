@@ -17,6 +17,8 @@ type Routine interface {
 	Parameters() henc.Parameters
 	// Form is equal for routines that can run together.
 	Form() [32]byte
+	// Places returns how many items can run as one: at least 1.
+	Places() int
 	// Peak bounds the memory of a run, in bytes.
 	Peak() int64
 
@@ -28,6 +30,10 @@ type Item struct {
 	Routine   Routine
 	Evaluator *henc.Evaluator // with the keys of the inputs
 	Inputs    map[Input]*henc.Ciphertext
+	// Added are the windows of more devices, under the same key and each at another place. The
+	// item runs on the sum of all, and so its results hold those of all devices: see
+	// Output.At. There are less than Routine.Places, which has to be above 1 for any.
+	Added []map[Input]*henc.Ciphertext
 }
 
 // routine is a list of steps, and which of their values are results: one for a program, and
@@ -37,6 +43,8 @@ type routine struct {
 	params  henc.Parameters
 	steps   []step // in an order that they can run in
 	results []int  // the step of each result; one step may be several results
+	places  int    // windows whose slots are apart: plain values repeat at each; at least 1
+	added   int    // windows that an item may be the sum of; 1 or places
 
 	mu      sync.Mutex
 	encoded []encoded // newest context last, at most maxContexts
@@ -59,6 +67,9 @@ const maxContexts = 16
 
 // Parameters returns what the routine was compiled for.
 func (r *routine) Parameters() henc.Parameters { return r.params }
+
+// Places returns how many windows, each at its own place, can be added up and run as one.
+func (r *routine) Places() int { return max(r.added, 1) }
 
 // switches returns the number of key switches, and their digits times limbs altogether:
 // what the time of a run is about proportional to.
@@ -182,8 +193,10 @@ func (r *routine) plaintext(ctx *henc.Context, i int) (*henc.Plaintext, error) {
 	}
 	s := &r.steps[i]
 	slots := make([]float64, ctx.Parameters().Slots())
-	for j, v := range s.plain.values {
-		slots[(s.plain.first+j)%len(slots)] = v
+	for place := 0; place < len(slots); place += len(slots) / max(r.places, 1) {
+		for j, v := range s.plain.values {
+			slots[(place+s.plain.first+j)%len(slots)] = v
+		}
 	}
 	pt, err := ctx.Encoder().EncodeReal(slots, s.level, s.plain.scale)
 	if err != nil {
@@ -209,6 +222,7 @@ func (r *routine) makeForm() [32]byte {
 	params := r.params.Hash()
 	b = append(b, params[:]...)
 	number(len(r.steps))
+	number(r.places)
 	for i := range r.steps {
 		s := &r.steps[i]
 		number(int(s.op))
@@ -216,6 +230,7 @@ func (r *routine) makeForm() [32]byte {
 			number(a)
 		}
 		float(s.k)
+		number(s.by)
 		number(s.level)
 		float(s.scale)
 		if s.plain != nil {
@@ -255,6 +270,10 @@ func (r *routine) Peak() int64 {
 		s, work := &r.steps[i], int64(0)
 		switch s.op {
 		case stepInput:
+			if r.added > 1 { // sums of windows stay; the terms of one are copied
+				held += int64(r.added-1) * 2 * polynomial(s.level)
+				most = max(most, held+4*polynomial(s.level))
+			}
 			continue
 		case stepMul, stepMulRescale: // the product before its relinearisation
 			work = 3 * polynomial(r.steps[s.a].level)

@@ -12,8 +12,9 @@ type runner struct {
 	r      *routine
 	items  []Item
 	be     *henc.BatchEvaluator
-	values []made // by step
-	uses   []int  // of each value that are still to come
+	values []made              // by step
+	uses   []int               // of each value that are still to come
+	sums   []*henc.Ciphertexts // of windows, which inputs are; freed at the end
 }
 
 // made is what a step made for every item.
@@ -26,6 +27,7 @@ type made struct {
 
 func (r *runner) run() ([]made, error) {
 	steps := r.r.steps
+	defer r.freeSums()
 	for _, i := range r.r.results {
 		r.uses[i]++
 	}
@@ -183,25 +185,87 @@ func (r *runner) step(s *step, i int) (*henc.Ciphertexts, error) {
 	case stepGather:
 		return nil, fmt.Errorf("%w: %s is computed from the windows of many devices", ErrInput, r.r.name)
 	default:
-		return r.be.SumSlots(a, int(s.k), 1)
+		return r.be.SumSlots(a, int(s.k), max(s.by, 1))
 	}
 }
 
-// input returns the windows of all items for step i: where one is at a higher level than
-// planned, its leading limbs.
+// input returns the windows of all items for step i, each the sum of those that are added up:
+// where one is at a higher level than planned, its leading limbs.
 func (r *runner) input(i int) (*henc.Ciphertexts, error) {
 	s := &r.r.steps[i]
 	cts := make([]*henc.Ciphertext, len(r.items))
-	for n, it := range r.items {
-		own := it.Routine.base().steps[i].in
-		ct := it.Inputs[own]
-		if ct == nil {
-			return nil, fmt.Errorf("%w: no ciphertext for %s", ErrInput, own)
-		}
-		if err := it.Routine.base().steps[i].accepts(ct.Level, ct.Scale); err != nil {
+	added := 0 // the most of an item
+	for n := range r.items {
+		var err error
+		if cts[n], err = r.window(n, r.items[n].Inputs, i); err != nil {
 			return nil, err
 		}
-		cts[n] = ct.WithScale(s.scale)
+		added = max(added, len(r.items[n].Added))
+	}
+	for k := range added {
+		if err := r.addWindows(cts, k, i); err != nil {
+			return nil, err
+		}
 	}
 	return r.be.Of(cts, s.level)
+}
+
+// window returns the window for step i among some inputs of item n.
+func (r *runner) window(n int, inputs map[Input]*henc.Ciphertext, i int) (*henc.Ciphertext, error) {
+	s := &r.items[n].Routine.base().steps[i]
+	ct := inputs[s.in]
+	if ct == nil {
+		return nil, fmt.Errorf("%w: no ciphertext for %s", ErrInput, s.in)
+	}
+	if err := s.accepts(ct.Level, ct.Scale); err != nil {
+		return nil, err
+	}
+	return ct.WithScale(r.r.steps[i].scale), nil
+}
+
+// addWindows adds window k of those that are added for step i, for all items that have so
+// many. The sums stay until freeSums.
+func (r *runner) addWindows(cts []*henc.Ciphertext, k, i int) error {
+	var at []int
+	var evs []*henc.Evaluator
+	var sums, more []*henc.Ciphertext
+	for n, it := range r.items {
+		if k >= len(it.Added) {
+			continue
+		}
+		ct, err := r.window(n, it.Added[k], i)
+		if err != nil {
+			return err
+		}
+		at, evs, sums, more = append(at, n), append(evs, it.Evaluator), append(sums, cts[n]), append(more, ct)
+	}
+	be, err := henc.NewBatchEvaluator(evs)
+	if err != nil {
+		return err
+	}
+	a, err := be.Of(sums, r.r.steps[i].level)
+	if err != nil {
+		return err
+	}
+	b, err := be.Of(more, r.r.steps[i].level)
+	if err != nil {
+		return err
+	}
+	sum, err := be.Add(a, b)
+	if err != nil {
+		return err
+	}
+	r.sums = append(r.sums, sum)
+	for j, n := range at {
+		cts[n] = sum.At(j)
+	}
+	return nil
+}
+
+// freeSums frees the sums of windows.
+func (r *runner) freeSums() {
+	for _, s := range r.sums {
+		r.be.Free(s)
+	}
+	r.sums = nil
 }

@@ -169,6 +169,10 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	if p.err != nil {
 		return nil, p.err
 	}
+	if n := max(v.sh.n, 1); p.ch.places > 1 && v.pos+n > p.ch.span() {
+		p.fail(ErrParams, "leave out places: on the streams", "%s does not stand within one place", p.text())
+		return nil, p.err
+	}
 	bound += 0x1p-46 * max(math.Abs(v.lo), math.Abs(v.hi)) // Reference's own rounding
 	out := Output{A: v.a, B: v.b.value(), Sqrt: sqrt, Slot: v.pos, Count: max(v.sh.n, 1), Bound: bound}
 	if sqrt {

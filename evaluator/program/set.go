@@ -47,6 +47,7 @@ func Fuse(rotations []int, circuits ...*Circuit) (*Set, error) {
 	}
 	s := &Set{circuits: slices.Clone(circuits)}
 	s.name, s.params = "programs "+strings.Join(s.names(), ", "), circuits[0].params
+	s.places, s.added = circuits[0].places, circuits[0].added
 	if err := s.alike(); err != nil {
 		return nil, err
 	}
@@ -67,6 +68,10 @@ func (s *Set) alike() error {
 	}
 	known := map[Input]window{}
 	for _, c := range s.circuits {
+		if c.places != s.places || c.added != s.added || s.added > 1 && c.Class() != s.circuits[0].Class() {
+			return fmt.Errorf("%w: the windows of programs %s and %s share ciphertexts in different ways", ErrParams,
+				s.circuits[0].Name(), c.Name())
+		}
 		for _, in := range c.Inputs() {
 			st := c.prog.stream(in)
 			w := window{st.LayoutHash(), st.LevelAt(s.params.MaxLevel()), InputScale(s.params, st),
@@ -129,7 +134,7 @@ func (s *Set) share(rotations []int) error {
 		}
 		roots = append(roots, root)
 	}
-	ch := newChain(s.params)
+	ch := chainOf(s.params, &s.circuits[0].prog)
 	least := ch.cost(s.steps)
 	for _, pol := range s.policies() {
 		for _, limit := range []int{1, 2, 4, 16} {
@@ -197,7 +202,7 @@ func (s *Set) For(circuits ...*Circuit) *Set {
 	for n, c := range circuits {
 		old := s.circuits[n]
 		if c.prog.Expr != old.prog.Expr || c.Packed() != old.Packed() || c.out != old.out || c.lo != old.lo ||
-			c.hi != old.hi || c.Form() != old.Form() {
+			c.hi != old.hi || c.Form() != old.Form() || c.added != old.added || c.Class() != old.Class() {
 			return nil
 		}
 		for i := range c.steps {
@@ -220,6 +225,7 @@ func (s *Set) For(circuits ...*Circuit) *Set {
 	out := &Set{circuits: slices.Clone(circuits)}
 	out.name, out.params, out.steps, out.results = "programs "+strings.Join(out.names(), ", "), s.params,
 		slices.Clone(s.steps), s.results
+	out.places, out.added = s.places, s.added
 	for i := range out.steps {
 		if out.steps[i].op == stepInput {
 			out.steps[i].in = to[out.steps[i].in]

@@ -71,6 +71,9 @@ func (s *Source) check(params string, slots int) error {
 	if len(s.Vars) == 0 {
 		return fail("no inputs are declared")
 	}
+	if text := s.placesProblem(slots); text != "" {
+		return fail("%s", text)
+	}
 	streams := map[[2]string]config.Stream{}
 	for _, name := range sortedKeys(s.Vars) {
 		v := s.Vars[name]
@@ -111,6 +114,40 @@ func (s *Source) check(params string, slots int) error {
 		}
 	}
 	return nil
+}
+
+// placesProblem says what is wrong with the places of the streams, or "".
+func (s *Source) placesProblem(slots int) string {
+	first := sortedKeys(s.Vars)[0]
+	places := s.Vars[first].Stream.Places
+	for _, name := range sortedKeys(s.Vars) {
+		v := s.Vars[name]
+		st := v.Stream
+		where := Input{Device: v.Device, Stream: st.Name}.String()
+		switch n := st.Places; {
+		case n != places:
+			return fmt.Sprintf("variables %s and %s: their streams have %d and %d places; they must have the same",
+				first, name, places, n)
+		case n == 0:
+		case n < 2 || n > slots || n&(n-1) != 0:
+			return fmt.Sprintf("variable %s: %s has %d places, want a power of two from 2 to %d", name, where, n, slots)
+		case st.Window.Samples < 1 || st.Slots() > slots/n:
+			return fmt.Sprintf("variable %s: %s needs %d slots, each of %d places has %d", name, where, st.Slots(), n,
+				slots/n)
+		case v.Device != s.Vars[first].Device:
+			return fmt.Sprintf("variables %s and %s are of devices %s and %s, whose windows stand at different "+
+				"places; leave out places: on their streams", first, name, s.Vars[first].Device, v.Device)
+		}
+	}
+	return ""
+}
+
+// places returns how many windows share a ciphertext, at least 1.
+func (s *Source) places() int {
+	for _, v := range s.Vars {
+		return max(v.Stream.Places, 1)
+	}
+	return 1
 }
 
 // stream returns the stream of an input.

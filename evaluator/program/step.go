@@ -20,7 +20,7 @@ const (
 	stepRescale                  // a with the level's primes divided out
 	stepDrop                     // a at a lower level
 	stepRotate                   // slot j gets slot j+k
-	stepSum                      // slot j gets the sum of slots j..j+k-1
+	stepSum                      // slot j gets the sum of k slots from j on, each by slots after the last
 	stepGather                   // the sum of a over the windows of many devices
 )
 
@@ -31,7 +31,7 @@ var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "mu
 func (o stepOp) String() string { return stepNames[o] }
 
 // plain are slot values that a ciphertext is multiplied by: values in slots
-// first, first+1, ... and zero elsewhere, encoded at scale. Equal keys have equal values
+// first, first+1, ... of each place and zero elsewhere, encoded at scale. Equal keys have equal values
 // in equal slots.
 type plain struct {
 	key    string
@@ -45,6 +45,7 @@ type step struct {
 	op    stepOp
 	a, b  int     // operands, indices of earlier steps
 	k     float64 // an integer: a factor, a rotation or a count
+	by    int     // of a sum: the distance of the slots; 0: 1
 	plain *plain
 	in    Input
 
@@ -62,6 +63,7 @@ type stepKey struct {
 	op    stepOp
 	a, b  int
 	k     float64
+	by    int
 	level int
 	scale float64
 	in    Input
@@ -69,7 +71,7 @@ type stepKey struct {
 }
 
 func (s *step) key() stepKey {
-	k := stepKey{op: s.op, a: s.a, b: s.b, k: s.k, level: s.level, scale: s.scale, in: s.in}
+	k := stepKey{op: s.op, a: s.a, b: s.b, k: s.k, by: s.by, level: s.level, scale: s.scale, in: s.in}
 	if s.plain != nil {
 		k.plain = s.plain.key
 	}
@@ -112,7 +114,7 @@ func (s *step) rotations() []int {
 	case stepSum:
 		var ks []int
 		for i := 1; i < int(s.k); i <<= 1 {
-			ks = append(ks, i)
+			ks = append(ks, i*max(s.by, 1))
 		}
 		return ks
 	}
@@ -138,6 +140,9 @@ func (s *step) String() string {
 	case stepRotate:
 		return fmt.Sprintf("rotate #%d by %.0f", s.a, s.k)
 	case stepSum:
+		if s.by > 0 {
+			return fmt.Sprintf("sum-slots #%d over %.0f places", s.a, s.k)
+		}
 		return fmt.Sprintf("sum-slots #%d over %.0f", s.a, s.k)
 	}
 	return fmt.Sprintf("%s #%d", s.op, s.a)

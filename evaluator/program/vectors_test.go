@@ -31,6 +31,8 @@ func TestProgramVectors(t *testing.T) {
 	climate := config.Stream{Name: "climate", Params: "edge13-d3", Window: config.Window{Samples: 8},
 		Channels: []config.Channel{{Name: "temperature", Unit: "°C", Range: [2]float64{-40, 85}},
 			{Name: "humidity", Unit: "%", Range: [2]float64{0, 100}}}}
+	shared := climate
+	shared.Places = 16
 	var out []programVector
 	for _, s := range []Source{
 		{Name: "mean", Expr: "mean(x)", Vars: map[string]Var{"x": {Device: "board-7", Stream: climate, Channel: 0}}},
@@ -38,6 +40,7 @@ func TestProgramVectors(t *testing.T) {
 			"t": {Device: "board-7", Stream: climate, Channel: 0}, "h": {
 				Device: "board-8", Stream: climate, Channel: 1}}},
 		{Name: "each", Expr: "var(x)", Class: "weather", Vars: map[string]Var{"x": {Stream: climate, Channel: 1}}},
+		{Name: "shared", Expr: "mean(x)", Class: "weather", Vars: map[string]Var{"x": {Stream: shared, Channel: 0}}},
 	} {
 		c, err := Compile(s, mustParams(t, "edge13-d3"))
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 // DescribeStream returns a stream as its device announces it.
 func DescribeStream(s config.Stream) transport.StreamStatus {
 	out := transport.StreamStatus{Name: s.Name, Params: s.Params, LogScale: s.LogScale, Packing: s.Packing,
-		Samples: s.Window.Samples, Every: int64(s.Window.Every)}
+		Places: s.Places, Samples: s.Window.Samples, Every: int64(s.Window.Every)}
 	if out.Packing == "" {
 		out.Packing = config.PackingReal
 	}
@@ -25,7 +25,7 @@ func DescribeStream(s config.Stream) transport.StreamStatus {
 // if the device only names the stream.
 func DescribedStream(s transport.StreamStatus) (config.Stream, bool) {
 	out := config.Stream{Name: s.Name, Params: s.Params, LogScale: s.LogScale, Packing: s.Packing,
-		Window: config.Window{Samples: s.Samples, Every: time.Duration(s.Every)}}
+		Places: s.Places, Window: config.Window{Samples: s.Samples, Every: time.Duration(s.Every)}}
 	for _, c := range s.Channels {
 		out.Channels = append(out.Channels, config.Channel{Name: c.Name, Unit: c.Unit, Range: [2]float64{c.Min, c.Max}})
 	}

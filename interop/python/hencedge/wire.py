@@ -107,7 +107,8 @@ class Header:
             16: lambda: [r.bytes(32) for _ in range(r.expect(cbor.ARRAY, "inputs"))], 17: lambda: Post(r),
             18: lambda: [r.unsigned(131072) for _ in range(r.expect(cbor.ARRAY, "present"))],
             19: r.text, 20: lambda: Fleet(r), 21: lambda: r.unsigned(256),
-        }, optional=(3, 4, 16, 17, 18, 19, 20, 21))
+            22: lambda: r.unsigned(65535),
+        }, optional=(3, 4, 16, 17, 18, 19, 20, 21, 22))
         if r.at - start > MAX_HEADER:
             raise Refused("too_large", f"a header of {r.at - start} bytes")
         self.kind, self.device, self.stream, self.program = f[1], f[2], f.get(3), f.get(4)
@@ -115,7 +116,7 @@ class Header:
         self.params, self.layout, self.level, self.scale = f[9], f[10], f[11], f[12]
         self.start, self.end, self.samples = f[13], f[14], f[15]
         self.inputs, self.post, self.present = f.get(16), f.get(17), f.get(18)
-        self.subject, self.fleet, self.packed = f.get(19), f.get(20), f.get(21)
+        self.subject, self.fleet, self.packed, self.place = f.get(19), f.get(20), f.get(21), f.get(22)
         self.check()
 
     @staticmethod
@@ -159,6 +160,8 @@ class Header:
         if self.packed is not None and (kind != RESULT or self.program != "packed" or not self.packed or self.stream or self.subject
                                         or self.inputs or self.post or self.fleet or self.samples or any(self.layout)):
             malformed("the header of a pack")
+        if self.place is not None and (kind != READING or not self.place):
+            malformed("the place of what is no reading")
 
     def topic(self, prefix):
         return {READING: f"{prefix}/up/{self.device}/{self.stream}", RESULT: f"{prefix}/res/{self.program}",
@@ -207,7 +210,7 @@ class Packed:
     """One result of a pack: the header that it would have alone."""
 
     def __init__(self, pack, form, r):
-        self.kind, self.device, self.stream, self.fleet, self.packed = RESULT, pack.device, None, None, None
+        self.kind, self.device, self.stream, self.fleet, self.packed, self.place = RESULT, pack.device, None, None, None, None
         self.key_set, self.key_epoch, self.boot_epoch = pack.key_set, pack.key_epoch, pack.boot_epoch
         self.params, self.level, self.scale = pack.params, pack.level, pack.scale
         slot, self.subject, self.sequence = r.unsigned(65535), r.text() or None, r.unsigned()
@@ -353,12 +356,12 @@ def streams(r):
 
 def stream(r):
     f = r.fields({0: r.text, 1: r.text, 2: lambda: r.unsigned(120), 3: r.text, 4: lambda: r.unsigned(131072), 5: r.unsigned,
-                  6: lambda: channels(r)}, optional=range(1, 7))
+                  6: lambda: channels(r), 7: lambda: r.unsigned(65536)}, optional=range(1, 8))
     name(f[0], "stream")
-    if (6 in f) != (1 in f) or (6 in f) != (3 in f) or (6 in f) != (4 in f) or 6 not in f and len(f) > 1 or 0 in (f.get(2), f.get(4), f.get(5)):
+    if (6 in f) != (1 in f) or (6 in f) != (3 in f) or (6 in f) != (4 in f) or 6 not in f and len(f) > 1 or 0 in (f.get(2), f.get(4), f.get(5), f.get(7)):
         r.refuse("a description that is not whole")
     return {"name": f[0], "params": f.get(1, ""), "log_scale": f.get(2, 0), "packing": f.get(3, ""), "samples": f.get(4, 0),
-            "every_ns": f.get(5, 0), "channels": f.get(6, [])}
+            "every_ns": f.get(5, 0), "channels": f.get(6, []), **({"places": f[7]} if 7 in f else {})}
 
 
 def channels(r):
@@ -380,9 +383,9 @@ def program(body):
         raise Refused("too_large", len(body))
     r = cbor.Reader(body)
     channel = {"name": r.text, "unit": r.text, "range": lambda: [r.float() for _ in range(r.array(2))]}
-    stream_ = {"name": r.text, "samples": r.unsigned, "every_ns": r.unsigned, "level": r.unsigned, "log_scale": r.unsigned, "packing": r.text,
+    stream_ = {"name": r.text, "samples": r.unsigned, "every_ns": r.unsigned, "level": r.unsigned, "log_scale": r.unsigned, "packing": r.text, "places": r.unsigned,
                "channels": lambda: [r.named(channel) for _ in range(r.expect(cbor.ARRAY, "channels"))]}
-    given = ("every_ns", "level", "log_scale", "packing")
+    given = ("every_ns", "level", "log_scale", "packing", "places")
     variable = {"device": r.text, "channel": r.text, "stream": lambda: r.named(stream_, given)}
     out = r.named({"name": r.text, "expr": r.text, "params": r.text, "unit": r.text, "topic": r.text, "class": r.text,
                    "inputs": lambda: r.named(None, lambda: r.named(variable))}, ("unit", "topic", "class"))
@@ -458,9 +461,11 @@ def string(x):
 
 def layout_hash(stream):
     """stream as in layouts.json."""
-    b = string("hencedge layout v1") + string(stream["name"]) + string(stream["params"])
+    places = stream.get("places", 0)
+    b = string("hencedge layout v2" if places else "hencedge layout v1") + string(stream["name"]) + string(stream["params"])
     b += struct.pack(">q", stream["log_scale"]) + string("real")
-    b += struct.pack(">3q", stream["samples"], stream["every_ns"], len(stream["channels"]))
+    b += struct.pack(">2q", stream["samples"], stream["every_ns"]) + (struct.pack(">q", places) if places else b"")
+    b += struct.pack(">q", len(stream["channels"]))
     for c in stream["channels"]:
         b += string(c["name"]) + string(c["unit"]) + struct.pack(">2d", *(float(x) + 0.0 for x in c["range"]))
     return hashlib.sha256(b).digest()
