@@ -44,6 +44,9 @@ the stream "load" with the channels x, y, z, c4, c5 and so on. A program with in
 device/load/x runs once for each device; one of dev-00001/load/x runs once. Without a
 file each device has mean(x), var(x) and cov(x, y).
 
+--places N makes the devices a class whose windows share ciphertexts: the evaluator adds up
+windows of up to N devices, each at another place in the slots, and computes them as one.
+
 --rate half measures at the highest rate and then at half of it, where latency says
 more than about queues: two records. docs/lab/evaluator.md explains the records;
 "hencedge bench --read FILE --plot DIR" draws them.`
@@ -61,6 +64,7 @@ func (a *app) benchEvaluator() *cobra.Command {
   hencedge bench evaluator --backend cuda --workers 32 --seconds 20 --memory 32768 --json
   hencedge bench evaluator --params edge12-d1 --seeded --devices 64 --rate half
   hencedge bench evaluator --devices 64 --pack 256
+  hencedge bench evaluator --devices 64 --places 8
   hencedge bench evaluator --broker tcp://127.0.0.1:1883 --programs programs.yaml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -92,6 +96,8 @@ func (a *app) benchEvaluator() *cobra.Command {
 	fs.IntVar(&o.Windows, "windows", 4, "different ciphertexts of each device")
 	fs.BoolVar(&o.Seeded, "seeded", false, "windows with a seed in place of half of the ciphertext")
 	fs.IntVar(&o.Pack, "pack", 0, "results that share a ciphertext, at most: 2 to 256 (default each its own)")
+	fs.IntVar(&o.Places, "places", 0,
+		"devices of one class whose windows share a ciphertext, a power of two (default the devices are of no class)")
 	fs.DurationVar(&o.Within, "within", time.Second, "with --pack, how long a result waits for others")
 	fs.IntVar(&o.Samples, "samples", 256, "samples of a window, per channel")
 	fs.IntVar(&o.Channels, "channels", 2, "channels of a window")

@@ -2,6 +2,7 @@ package benchmark
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
@@ -32,7 +33,8 @@ type LoadRecord struct {
 	Channels int      `json:"channels"`
 	Rotation int      `json:"rotation"` // different ciphertexts of each device
 	Seeded   bool     `json:"seeded"`
-	Pack     int      `json:"pack,omitempty"` // most results in one object; 0: one
+	Places   int      `json:"places,omitempty"` // windows of a class that share a ciphertext once added up; 0: none
+	Pack     int      `json:"pack,omitempty"`   // most results in one object; 0: one
 
 	Rate     float64 `json:"rate"`     // windows per second that were offered; 0: as many as were taken
 	Seconds  float64 `json:"seconds"`  // that were measured
@@ -155,10 +157,7 @@ func (t *Report) Load(r LoadRecord) error {
 	)
 	fmt.Fprintf(w, "traffic     in %s a window, %s/s; out %s a window, %s/s\n", cli.Bytes(int64(r.BytesIn)),
 		cli.Bytes(int64(r.BytesInPerS)), cli.Bytes(int64(r.BytesOut)), cli.Bytes(int64(r.BytesOutPerS)))
-	if r.Pack > 0 {
-		fmt.Fprintf(w, "packs       of up to %s, %s a result\n", cli.Plural(r.Pack, "result"),
-			cli.Bytes(int64(r.BytesOut*r.Windows/float64(r.Results))))
-	}
+	r.shared(w)
 	fmt.Fprintf(
 		w,
 		"correct     every result counted, none lost or doubled; %d decrypted, largest error %.0f %% of its bound\n",
@@ -185,4 +184,16 @@ func (t *Report) Load(r LoadRecord) error {
 		}
 	}
 	return nil
+}
+
+// shared writes what shares ciphertexts.
+func (r LoadRecord) shared(w io.Writer) {
+	if r.Places > 0 {
+		fmt.Fprintf(w, "places      %d windows of the class share a ciphertext where they are computed together\n",
+			r.Places)
+	}
+	if r.Pack > 0 {
+		fmt.Fprintf(w, "packs       of up to %s, %s a result\n", cli.Plural(r.Pack, "result"),
+			cli.Bytes(int64(r.BytesOut*r.Windows/float64(r.Results))))
+	}
 }

@@ -39,6 +39,7 @@ type bed struct {
 // device is a sender with its own signing key and its own data.
 type device struct {
 	name   string
+	place  int // of its windows, of Options.Places
 	topic  string
 	key    *transport.SigningKey
 	bodies []body // used in rotation: window n has bodies[n % len]

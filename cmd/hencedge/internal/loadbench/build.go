@@ -33,7 +33,7 @@ func (b *bed) build() (err error) {
 			return err
 		}
 		name := deviceName(i)
-		b.devices = append(b.devices, &device{name: name, key: key})
+		b.devices = append(b.devices, &device{name: name, place: config.PlaceOf(name, b.o.Places), key: key})
 	}
 	if err := b.configure(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (b *bed) build() (err error) {
 
 // describe describes the stream that every device sends.
 func (b *bed) describe() error {
-	st := config.Stream{Name: streamName, Params: b.o.Params.Name(),
+	st := config.Stream{Name: streamName, Params: b.o.Params.Name(), Places: b.o.Places,
 		Window: config.Window{Samples: b.o.Samples, Every: every}}
 	for k := range b.o.Channels {
 		st.Channels = append(
@@ -58,9 +58,13 @@ func (b *bed) describe() error {
 		)
 	}
 	st.SetDefaults()
-	if slots := b.o.Params.Slots(); st.Slots() > slots {
-		return fmt.Errorf("%w: %d channels of %d samples take %d slots, %s has %d", ErrOptions, b.o.Channels,
-			b.o.Samples, st.Slots(), b.o.Params.Name(), slots)
+	if slots := b.o.Params.Slots() / max(b.o.Places, 1); st.Slots() > slots {
+		of := ""
+		if b.o.Places > 0 {
+			of = fmt.Sprintf(" at each of %d places", b.o.Places)
+		}
+		return fmt.Errorf("%w: %d channels of %d samples take %d slots, %s has %d%s", ErrOptions, b.o.Channels,
+			b.o.Samples, st.Slots(), b.o.Params.Name(), slots, of)
 	}
 	b.stream = st
 	return nil
@@ -95,9 +99,16 @@ func (b *bed) configure() (err error) {
 	if b.o.Broker != "" { // a place of its own at a broker that others use too
 		b.cfg.Broker.TopicPrefix = fmt.Sprintf("hencedge/load-%08x", rand.Uint32())
 	}
+	class := ""
+	if b.o.Places > 0 {
+		class = eachDevice
+		b.cfg.Classes = []config.Class{{Name: class, Streams: []config.Stream{b.stream}}}
+	}
 	for _, d := range b.devices {
-		b.cfg.Devices = append(b.cfg.Devices, config.Device{Name: d.name, PublicKey: d.key.PublicText()})
-		b.cfg.Streams = append(b.cfg.Streams, config.DeviceStream{Device: d.name, Stream: b.stream})
+		b.cfg.Devices = append(b.cfg.Devices, config.Device{Name: d.name, PublicKey: d.key.PublicText(), Class: class})
+		if class == "" {
+			b.cfg.Streams = append(b.cfg.Streams, config.DeviceStream{Device: d.name, Stream: b.stream})
+		}
 	}
 	b.cfg.SetDefaults()
 	for _, d := range b.devices {
@@ -140,7 +151,7 @@ func (b *bed) readAll() error {
 		}
 	}
 	for _, d := range b.devices {
-		if !read[d.name] {
+		if !read[d.name] && b.o.Places == 0 {
 			return fmt.Errorf("%w: no program reads device %s: let one read %q, or use fewer --devices", ErrOptions,
 				d.name, eachDevice)
 		}

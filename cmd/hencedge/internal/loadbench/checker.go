@@ -83,8 +83,9 @@ type tracked struct {
 	config  *config.Program
 	inputs  []program.Input
 	devices []int // of the inputs
+	place   int   // of their windows, of Options.Places
 	made    bits  // by the place of the newest windows
-	numbers bits  // sequence numbers
+	numbers *bits // sequence numbers, of a class those of all devices
 	taken   int64 // results since the last reset
 }
 
@@ -116,12 +117,24 @@ func newChecker(b *bed, o *outside) *checker {
 		index[d.name] = i
 	}
 	for i := range b.plan.Programs {
-		t := &tracked{planned: &b.plan.Programs[i], config: &b.cfg.Programs[i]}
-		t.inputs = t.planned.Circuit.Inputs()
-		for _, in := range t.inputs {
-			t.devices = append(t.devices, index[in.Device])
+		planned := &b.plan.Programs[i]
+		subjects := []string{""}
+		if planned.Circuit.Class() != "" {
+			subjects = nil
+			for _, d := range b.devices {
+				subjects = append(subjects, d.name)
+			}
 		}
-		c.programs[t.planned.Name] = t
+		numbers := new(bits)
+		for _, subject := range subjects {
+			t := &tracked{planned: planned, config: &b.cfg.Programs[i], numbers: numbers}
+			t.inputs = planned.Circuit.Inputs()
+			for _, in := range t.inputs {
+				t.devices = append(t.devices, index[cmp.Or(in.Device, subject)])
+			}
+			t.place = b.devices[t.devices[0]].place
+			c.programs[nameOf(planned.Name, subject)] = t
+		}
 	}
 	c.came.L = &c.mu
 	c.each, c.lagging = c.perWindow(), c.expected(maxBit)-maxBit*int64(len(c.programs))
@@ -159,6 +172,14 @@ func (c *checker) await(ctx context.Context, results int64) error {
 		c.came.Wait()
 	}
 	return ctx.Err()
+}
+
+// nameOf names a program, for a class that of one device.
+func nameOf(program, subject string) string {
+	if subject == "" {
+		return program
+	}
+	return program + "." + subject
 }
 
 // fail ends the run with the first error.
@@ -232,7 +253,7 @@ func (c *checker) object(topic string, sealed []byte, transient bool, at time.Ti
 	of := make([]*tracked, len(results))
 	for i := range results {
 		r := &results[i]
-		if of[i] = c.programs[r.Program]; of[i] == nil {
+		if of[i] = c.programs[nameOf(r.Program, r.Subject)]; of[i] == nil {
 			return fmt.Errorf("unknown program %q", r.Program)
 		}
 		if err := c.header(of[i], topic, r, m.Packed > 0); err != nil {
@@ -315,7 +336,7 @@ func (c *checker) note(piece *transport.Chunk, data []byte, size int) ([][]byte,
 // header compares the header of a result, which came in a pack or alone, with what its
 // program promises.
 func (c *checker) header(t *tracked, topic string, m *transport.Meta, packed bool) error {
-	circuit, out := t.planned.Circuit, t.planned.Circuit.Output()
+	circuit, out := t.planned.Circuit, t.planned.Circuit.OutputAt(t.place)
 	want := cmp.Or(t.planned.Topic, transport.ResultTopic(c.bed.cfg.Broker.TopicPrefix, m.Program))
 	if packed { // in any slot
 		want = transport.ResultTopic(c.bed.cfg.Broker.TopicPrefix, transport.PackProgram)

@@ -31,10 +31,10 @@ func (c *inProcess) Publish(_ context.Context, topic string, payload []byte, ret
 	return nil
 }
 
-// Subscribe keeps the handler of one topic.
+// Subscribe keeps the handler of a topic or, with "+", of those of all devices that match.
 func (c *inProcess) Subscribe(_ context.Context, filter string, h func(transport.Delivery)) error {
-	if strings.ContainsAny(filter, "+#") {
-		return fmt.Errorf("in process there are no wildcards: %s", filter)
+	if strings.Contains(filter, "#") {
+		return fmt.Errorf("in process there are no topics of any depth: %s", filter)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +42,25 @@ func (c *inProcess) Subscribe(_ context.Context, filter string, h func(transport
 		c.handlers = map[string]func(transport.Delivery){}
 	}
 	c.handlers[filter] = h
+	if strings.Contains(filter, "+") {
+		for _, d := range c.house.devices {
+			if matches(filter, d.topic) {
+				c.handlers[d.topic] = h
+			}
+		}
+	}
 	return nil
+}
+
+// matches reports whether a topic is the filter, in which "+" stands for one level.
+func matches(filter, topic string) bool {
+	levels, want := strings.Split(topic, "/"), strings.Split(filter, "/")
+	for i, w := range want {
+		if i >= len(levels) || w != "+" && w != levels[i] {
+			return false
+		}
+	}
+	return len(levels) == len(want)
 }
 
 // Connected is always true.

@@ -137,8 +137,9 @@ func (b *bed) window(ctx *henc.Context, e henc.RealEncryptor, device, n uint64) 
 		}
 		w.values = append(w.values, values)
 	}
-	slots := make([]float64, b.stream.Slots())
-	source.FillSlots(slots, b.stream, w.values)
+	first := b.stream.Place(b.devices[device].place, b.o.Params.Slots())
+	slots := make([]float64, first+b.stream.Slots())
+	source.FillSlots(slots[first:], b.stream, w.values)
 	ct, err := e.EncryptReal(slots, b.o.Params.MaxLevel(), 0, nil)
 	if err != nil {
 		return w, err

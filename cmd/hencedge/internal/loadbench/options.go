@@ -41,6 +41,9 @@ type Options struct {
 	Windows  int    // different ciphertexts per device, sealed again and again
 	Workers  int    // of the evaluator; 0: one per processor
 	Seeded   bool   // a seed replaces half of each ciphertext
+	// Places is how many windows of a class share a ciphertext when they are added up; 0: the
+	// devices are of no class.
+	Places int
 	// Pack is how many results of the service share a ciphertext, at most, and Within how
 	// long one waits for others. Pack 0: each has its own.
 	Pack   int
@@ -114,6 +117,8 @@ func (o *Options) check() error {
 			fmt.Sprintf("--pack %d: use 2 to %d", o.Pack, transport.MaxPacked)},
 		{o.Pack != 0 && (o.Within < 10*time.Millisecond || o.Within > patience/2),
 			fmt.Sprintf("--within %v: use 10ms to %v", o.Within, patience/2)},
+		{o.Places != 0 && (o.Places < 2 || o.Places > o.Params.Slots() || o.Places&(o.Places-1) != 0),
+			fmt.Sprintf("--places %d: use a power of two from 2 to %d", o.Places, o.Params.Slots())},
 		{o.Samples < 1, fmt.Sprintf("--samples %d: use at least 1", o.Samples)},
 		{o.Workers < 0, fmt.Sprintf("--workers %d: use at least 0", o.Workers)},
 		{o.Length < 100*time.Millisecond || o.Length > time.Hour,

@@ -149,6 +149,9 @@ func (b *bed) multiplied(list []config.Program) ([]config.Program, error) {
 			}
 		}
 		switch {
+		case each == 0 && b.o.Places > 0:
+			return nil, fmt.Errorf("%w: program %s: with --places the inputs of all programs are of %q", ErrOptions,
+				p.Name, eachDevice)
 		case each == 0:
 			out = append(out, p)
 			continue
@@ -166,6 +169,14 @@ func (b *bed) multiplied(list []config.Program) ([]config.Program, error) {
 				ErrOptions,
 				p.Name,
 			)
+		}
+		if b.o.Places > 0 { // each device is of one class
+			p.For, p.Inputs = eachDevice, maps.Clone(p.Inputs)
+			for name, ref := range p.Inputs {
+				p.Inputs[name] = strings.TrimPrefix(ref, eachDevice+"/")
+			}
+			out = append(out, p)
+			continue
 		}
 		for _, d := range b.devices {
 			one := p

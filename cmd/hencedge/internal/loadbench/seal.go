@@ -44,6 +44,7 @@ func (b *bed) sealOne(p *prepared, room []byte) error {
 	d := b.devices[p.device]
 	m := b.meta
 	m.Device, m.Sequence = d.name, uint64(p.n)+1
+	m.Place = uint32(d.place)
 	m.Start = (b.begin + p.n) * int64(every)
 	m.End = m.Start + int64(every)
 	sealed, err := transport.Seal(m, d.bodies[p.n%int64(len(d.bodies))].ciphertext, d.key)

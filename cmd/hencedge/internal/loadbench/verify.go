@@ -96,7 +96,10 @@ func (b *bed) plain(k *keptResult) map[string][]float64 {
 		bodies := b.devices[k.inputs[i].device].bodies
 		values := bodies[k.inputs[i].n%int64(len(bodies))].values
 		for name, ref := range k.program.config.Inputs {
-			device, rest, _ := strings.Cut(ref, "/")
+			device, rest := "", ref
+			if k.program.config.For == "" {
+				device, rest, _ = strings.Cut(ref, "/")
+			}
 			_, channel, _ := strings.Cut(rest, "/")
 			if device == in.Device {
 				out[program.VarKey(name, in.Lag)] = values[b.stream.ChannelIndex(channel)]
