@@ -36,7 +36,7 @@ func newBed(p henc.Parameters, o Options) (*bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	level := p.MaxLevel()
+	level := p.MaxLevel() - p.UpperLevels()
 	b := &bed{o: o, name: p.Name(), params: p, ctx: ctx, ring: ctx.Ring(), level: level, limbs: p.QLimbs(level)}
 	return b.seeded(), nil
 }

@@ -48,6 +48,8 @@ func (b *bed) jobs(op string) []job {
 		if b.params.Alpha() > 0 {
 			return []job{b.hrotate()}
 		}
+	case "bootstrap":
+		return b.bootstrapped()
 	}
 	return nil
 }

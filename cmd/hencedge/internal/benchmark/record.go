@@ -68,7 +68,7 @@ const (
 func Ops() []string {
 	return []string{
 		"ntt", "intt", "hadamard", "encode", "henc_pk", "henc_seeded", "decrypt", "decode",
-		"hadd", "cmult", "hmult", "hmult_rescale", "rescale", "hrotate", "henc", "copy",
+		"hadd", "cmult", "hmult", "hmult_rescale", "rescale", "hrotate", "bootstrap", "henc", "copy",
 	}
 }
 

@@ -53,7 +53,7 @@ func TestRunEveryOperation(t *testing.T) {
 			}
 		}
 		slices.Sort(distinct)
-		want := Ops()
+		want := slices.DeleteFunc(Ops(), func(op string) bool { return op == "bootstrap" }) // no levels for it
 		slices.Sort(want)
 		if !slices.Equal(distinct, want) {
 			t.Errorf("n2=%d: operations %v, want %v", n2, distinct, want)
