@@ -9,6 +9,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt/prng"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bootstrap"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/taint"
 )
@@ -27,11 +28,25 @@ func TestNoSecretBranch(t *testing.T) {
 		clean(t, fmt.Sprint("ternary ", n), func() { prng.Ternary(small, (*[32]byte)(secretSeed(t, "v")), 1) })
 		clean(t, fmt.Sprint("binomial ", n), func() { prng.CBD(small, (*[32]byte)(secretSeed(t, "e")), 2) })
 	}
+	small := make([]int32, 4096)
+	clean(t, "sparse", func() { prng.Sparse(small, henc.SparseWeight, (*[32]byte)(secretSeed(t, "s")), 3) })
+	t.Run("bootstrapping", bootstrapKeys)
 	for _, set := range []string{"edge12-d1", "edge13-d2p"} { // with and without residues beyond four primes
 		for _, n2 := range []int{1, 16} { // encryption as a whole and step by step
 			t.Run(fmt.Sprintf("%s/n2=%d", set, n2), func(t *testing.T) { operations(t, context(t, set, n2)) })
 		}
 	}
+}
+
+// bootstrapKeys makes the keys of the smallest bootstrapping.
+func bootstrapKeys(t *testing.T) {
+	p := must(henc.NamedInsecure("boot10-insecure"))(t)
+	ctx := must(henc.NewContext(p, henc.WithN2(1)))(t)
+	lit := must(bootstrap.LiteralOf(p))(t)
+	lit.Stages, lit.LogSlots = 1, 1
+	plan := must(bootstrap.NewPlan(p, lit))(t)
+	key := must(secret.Generate(ctx, secretSeed(t, "k")))(t)
+	clean(t, "bootstrapping keys", func() { must(key.BootstrapKeys(plan))(t) })
 }
 
 func operations(t *testing.T, ctx *henc.Context) {
