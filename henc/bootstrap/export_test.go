@@ -14,9 +14,6 @@ func (pl *Plan) Multiple() int64 { return pl.multiple }
 // Modulus is the modulus of level 0.
 func (pl *Plan) Modulus() float64 { return pl.modulus() }
 
-// Working is the scale of the sine's operand.
-func (pl *Plan) Working() float64 { return pl.working }
-
 // Raise is the first step.
 func (b *Bootstrapper) Raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) { return b.raise(ct) }
 
@@ -30,6 +27,3 @@ func (b *Bootstrapper) Sine(x *henc.Ciphertexts) (*henc.Ciphertexts, error) { re
 
 // ToSlots is the last step.
 func (b *Bootstrapper) ToSlots(x *henc.Ciphertexts) (*henc.Ciphertext, error) { return b.toSlots(x) }
-
-// Free frees the result of a step.
-func (b *Bootstrapper) FreeBatch(x *henc.Ciphertexts) { b.pair.Free(x) }
