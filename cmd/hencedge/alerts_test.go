@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -60,14 +61,16 @@ func plainMeans(ts *testscript.TestScript, name string) (out []float64) {
 }
 
 // plainAlarms returns the events of the rules of testdata/alerts.txtar, computed from plain
-// means, as "hot firing 12" for window 12, and how many windows are undecided for each.
-func plainAlarms(means []float64) (events []string, undecided map[string]int) {
+// means, as "hot firing 12" for window 12, and how many windows are undecided for each: those
+// no further than bound from the threshold.
+func plainAlarms(means []float64, bound float64) (events []string, undecided map[string]int) {
 	undecided = map[string]int{}
+	near := func(m, threshold float64) bool { return math.Abs(m-threshold) <= bound }
 	var hot, cold bool
 	var above, below int
 	for i, m := range means {
 		switch { // value > 80 for 3, clear: value < 75
-		case !hot && m == 80, hot && m == 75:
+		case !hot && near(m, 80), hot && near(m, 75):
 			undecided["hot"]++
 		case !hot && m > 80:
 			if above++; above == 3 {
@@ -80,14 +83,14 @@ func plainAlarms(means []float64) (events []string, undecided map[string]int) {
 		case !hot:
 			above = 0
 		}
-		if m == 75 { // value < 75, clear_for: 2, and what is undecided raises
+		if near(m, 75) { // value < 75, clear_for: 2, and what is undecided raises
 			undecided["cold"]++
 		}
 		switch {
-		case !cold && m <= 75:
+		case !cold && (m < 75 || near(m, 75)):
 			cold, below = true, 0
 			events = append(events, fmt.Sprintf("cold firing %d", i))
-		case cold && m <= 75:
+		case cold && (m < 75 || near(m, 75)):
 			below = 0
 		case cold:
 			if below++; below == 2 {
@@ -104,9 +107,8 @@ func plainAlarms(means []float64) (events []string, undecided map[string]int) {
 // what "results alerts list --json" says in the end.
 func compareAlarms(ts *testscript.TestScript, _ bool, args []string) {
 	means := plainMeans(ts, args[0])
-	want, undecided := plainAlarms(means)
 	got, numbers := []string(nil), map[string]uint64{}
-	ids := map[string]bool{}
+	ids, bound := map[string]bool{}, 0.0
 	for line := range strings.Lines(readFile(ts, args[1])) {
 		var e alert.Event
 		ts.Check(json.Unmarshal([]byte(line), &e))
@@ -124,8 +126,10 @@ func compareAlarms(ts *testscript.TestScript, _ bool, args []string) {
 		if d := *e.Value - means[window]; d > e.Bound || d < -e.Bound || e.Bound > 0.5 {
 			ts.Fatalf("%s in window %d: %g +/- %g, the mean is %g", e.Alert, window, *e.Value, e.Bound, means[window])
 		}
+		bound = e.Bound
 		got = append(got, fmt.Sprintf("%s %s %d", e.Alert, e.State, window))
 	}
+	want, undecided := plainAlarms(means, bound)
 	var report alert.Report
 	ts.Check(json.Unmarshal([]byte(readFile(ts, args[2])), &report))
 	listed := map[string]int{}
@@ -143,5 +147,5 @@ func compareAlarms(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("%s: %d windows are listed as undecided, want %d", rule, listed[rule], undecided[rule])
 		}
 	}
-	ts.Logf("%d events, undecided %v", len(got), undecided)
+	ts.Logf("%d events, bound %g, undecided %v", len(got), bound, undecided)
 }
