@@ -152,7 +152,8 @@ var (
 func conditionProblem(s string) (cause, remedy string) {
 	if _, err := ParseCondition(s); err != nil {
 		return err.Error()[len(ErrInvalid.Error())+2:],
-			`write value, one of > >= < <=, and a number: "value > 80"; value[2] is the third of several; or "age > 10m"`
+			`write value, one of > >= < <=, and a number: "value > 80"; value[2] is the third of several; ` +
+				`or "age > 10m"`
 	}
 	return "", ""
 }

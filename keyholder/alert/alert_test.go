@@ -219,7 +219,8 @@ func TestRules(t *testing.T) {
 		"no numbers": {"name: hot, program: mean, when: value > 80, undecided: raise",
 			[]*Result{w("", 0, math.Inf(1), 81), w("", 1, 0, 1), w("", 2, 0, math.NaN()), w("", 3, 0, 1),
 				w("", 4, math.NaN(), 81)},
-			[]string{"firing hot 81 x1", "resolved hot 1 x1", "firing hot x1", "resolved hot 1 x1", "firing hot 81 x1"}},
+			[]string{"firing hot 81 x1", "resolved hot 1 x1", "firing hot x1", "resolved hot 1 x1",
+				"firing hot 81 x1"}},
 		"another program": {"name: hot, program: other, when: value > 80", []*Result{w("", 0, 0, 81)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
