@@ -67,15 +67,7 @@ func (d *stored) deviceOf(topic string) (string, bool) {
 
 // listen subscribes to the questions of every device whose streams are read.
 func (d *stored) listen(ctx context.Context, client transport.Client) error {
-	for _, topic := range d.p.roster.filters(transport.AskTopic) {
-		if err := client.Subscribe(ctx, topic, d.answer); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("subscribe %s: %w", topic, err)
-		}
-	}
-	return nil
+	return transport.SubscribeAll(ctx, client, d.p.roster.filters(transport.AskTopic), d.answer)
 }
 
 // answer tells a device what became of its objects.

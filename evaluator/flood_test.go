@@ -12,6 +12,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/broker/mosquitto"
 )
 
@@ -134,17 +135,18 @@ func TestFloodOfOne(t *testing.T) {
 func TestFasterThanService(t *testing.T) {
 	const each = 40
 	for name, url := range map[string]func() string{
-		"embedded":  func() string { return noBroker },
+		"embedded":  func() string { return testrig.Broker(t, broker.Options{}).URL() },
 		"mosquitto": func() string { return mosquitto.Start(t, nil, "allow_anonymous true\n").URL },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig(t, prog("one", "mean(x)", map[string]string{"x": "d1/count/temp"}),
 				prog("two", "mean(x)", map[string]string{"x": "d2/count/temp"}))
-			cfg.Broker.URL = url()
 			cfg.Limits.Memory = 2 * cfg.Limits.Object
 			step := make(chan struct{})
 			var first atomic.Int32
-			r := newRig(t, cfg, func(d *Deps) { d.OnResult = func(Event) { first.Add(1); <-step } })
+			r := newRigOn(t, cfg, url(), filepath.Join(t.TempDir(), "state.json"), func(d *Deps) {
+				d.OnResult = func(Event) { first.Add(1); <-step }
+			})
 			var sealed [2][each][]byte
 			for i, device := range []string{"d1", "d2"} {
 				for n := range each {
@@ -170,5 +172,24 @@ func TestFasterThanService(t *testing.T) {
 				t.Errorf("%d windows accepted, %d results failed, %d refusals", s.Accepted, s.Failed, len(r.refused))
 			}
 		})
+	}
+}
+
+// TestSessionBacklog: what the broker kept for streams that are subscribed to last does not
+// hold up the others, however much it is, and none of it is refused for want of room.
+func TestSessionBacklog(t *testing.T) {
+	const kept = 300 // more than wait for a subscription
+	cfg := testConfig(t, prog("one", "mean(x)", map[string]string{"x": "d1/count/temp"}),
+		prog("two", "mean(x)", map[string]string{"x": "d2/count/temp"}))
+	url, state := testrig.Broker(t, broker.Options{}).URL(), filepath.Join(t.TempDir(), "state.json")
+	r := newRigOn(t, cfg, url, state)
+	r.stop()
+	for range kept {
+		r.publish(transport.ReadingTopic(transport.DefaultPrefix, "d2", "count"), []byte("no chunk"))
+	}
+	r = newRigOn(t, cfg, url, state, func(d *Deps) { d.OnRefused = nil })
+	testrig.Eventually(t, "all messages", func() bool { return r.service.Stats().Refused["malformed"] == kept })
+	if n := r.service.Stats().Refused["limit"]; n != 0 {
+		t.Errorf("%d messages refused for want of room", n)
 	}
 }

@@ -3,10 +3,12 @@ package evaluator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,14 +108,11 @@ func signer(t testing.TB, name string) *transport.SigningKey {
 	return signers[name]
 }
 
-// noBroker is the broker of a configuration until a rig starts one.
-const noBroker = "tcp://127.0.0.1:1"
-
 // testConfig knows devices d1 and d2, each with the streams count (windows by
 // count) and time (windows by second).
 func testConfig(t testing.TB, programs ...config.Program) *config.Evaluator {
 	t.Helper()
-	cfg := &config.Evaluator{Name: "cloud", Broker: config.Broker{URL: noBroker}, Programs: programs,
+	cfg := &config.Evaluator{Name: "cloud", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Programs: programs,
 		Workers: 2}
 	for _, d := range []string{"d1", "d2"} {
 		cfg.Devices = append(cfg.Devices, config.Device{Name: d, PublicKey: signer(t, d).PublicText()})
@@ -162,11 +161,18 @@ func newRig(t *testing.T, cfg *config.Evaluator, change ...func(*Deps)) *rig {
 // newRigAt is newRig with a state file.
 func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(*Deps)) *rig {
 	t.Helper()
+	return newRigOn(t, cfg, testrig.Broker(t, broker.Options{}).URL(), state, change...)
+}
+
+// rigs counts rigs, whose clients have ids of their own.
+var rigs atomic.Int32
+
+// newRigOn is newRigAt with a broker.
+func newRigOn(t *testing.T, cfg *config.Evaluator, url, state string, change ...func(*Deps)) *rig {
+	t.Helper()
 	h := holderFor(t, paramsOf(cfg))
-	if cfg.Broker.URL == noBroker {
-		cfg.Broker.URL = testrig.Broker(t, broker.Options{}).URL()
-	}
-	cfg.State = state
+	cfg.Broker.URL, cfg.State = url, state
+	number := rigs.Add(1)
 	r := &rig{holder: h, t: t, cfg: cfg, results: make(chan *transport.Object, 64), refused: make(chan string, 64),
 		events: make(chan Event, 64)}
 	ready := make(chan struct{})
@@ -180,8 +186,8 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 	if r.service, err = New(cfg, deps); err != nil {
 		t.Fatal(err)
 	}
-	r.device = dialTest(t, cfg.Broker.URL, "device")
-	r.watch(dialTest(t, cfg.Broker.URL, "watcher"))
+	r.device = dialTest(t, url, fmt.Sprint("device-", number))
+	r.watch(dialTest(t, url, fmt.Sprint("watcher-", number)))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	r.ended = ended

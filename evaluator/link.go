@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/mqtt"
@@ -17,15 +19,12 @@ func (s *Service) Connected() bool { return s.link.connected() }
 
 // subscribe asks for the readings of every stream that programs use.
 func (s *Service) subscribe(ctx context.Context, client transport.Client) error {
-	for _, topic := range s.roster.readings() {
-		if err := client.Subscribe(ctx, topic, s.handle); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("subscribe %s: %w", topic, err)
-		}
-	}
-	if err := s.custody.listen(ctx, client); err != nil {
+	var g errgroup.Group
+	g.Go(func() error { return transport.SubscribeAll(ctx, client, s.roster.readings(), s.handle) })
+	g.Go(func() error { return s.custody.listen(ctx, client) })
+	if err := g.Wait(); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	s.devices.subscribeStatus(ctx, client)

@@ -136,10 +136,8 @@ func (w *watch) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range filters {
-		if err := w.o.Client.Subscribe(ctx, f, w.handle); err != nil {
-			return fmt.Errorf("subscribe %s: %w", f, err)
-		}
+	if err := transport.SubscribeAll(ctx, w.o.Client, filters, w.handle); err != nil {
+		return err
 	}
 	if w.o.Receipts != nil {
 		return w.o.Receipts.listen(ctx, w, w.receiver)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Client is a connection to an MQTT broker, with QoS 1 throughout. It survives
@@ -25,6 +27,30 @@ type Client interface {
 	// Close waits until everything published is acknowledged or ctx ends, and
 	// disconnects. The last will is not sent. It may be called twice.
 	Close(ctx context.Context) error
+}
+
+// subscribing is how many filters SubscribeAll asks for at a time.
+const subscribing = 64
+
+// SubscribeAll subscribes to several filters with one handler, side by side. The broker's answer
+// to one may lie behind what an earlier session kept for another, and a Client reads that only
+// as far as it has room for what nobody subscribes to. When ctx ends, the error is ctx's.
+func SubscribeAll(ctx context.Context, c Client, filters []string, h func(Delivery)) error {
+	g, asking := errgroup.WithContext(ctx)
+	g.SetLimit(subscribing)
+	for _, f := range filters {
+		g.Go(func() error {
+			if err := c.Subscribe(asking, f, h); err != nil {
+				return fmt.Errorf("subscribe %s: %w", f, err)
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 // Delivery is one message. The handler owns Payload. An unacknowledged message

@@ -18,7 +18,7 @@ func (r *router) gate(topic string, size int, late bool) (again <-chan struct{})
 		return r.flow.admit(to[0], topic, size, late)
 	}
 	if r.patience() <= 0 || !r.expected(topic) { // it is dropped
-		late = true
+		return r.flow.admitAny(topic, size)
 	}
 	return r.flow.admitEarly(topic, r.stashLimit(), size, late)
 }
@@ -64,16 +64,31 @@ func (f *inflow) admit(s *subscription, topic string, n int, late bool) (again <
 }
 
 // admitEarly lets a message in for which there is no subscription, if it fits beside what
-// waits for one. limit bounds these.
+// waits for one. limit bounds these. When a message is late, a subscription may wait for an
+// answer that lies behind it, and everything is let in until there is room again.
 func (f *inflow) admitEarly(topic string, limit use, n int, late bool) (again <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// All that is on its way might wait as well.
 	messages, bytes := f.early.messages+f.coming.messages, f.early.bytes+f.coming.bytes
 	fits := messages+1 <= limit.messages && bytes+n <= limit.bytes && f.fits(n)
-	if !fits && !late && messages > 0 {
+	switch {
+	case fits:
+		f.unclaimed = false
+	case late:
+		f.unclaimed = true
+	}
+	if !fits && !f.unclaimed && messages > 0 {
 		return f.waker()
 	}
+	f.letIn(admitted{topic: topic, bytes: n})
+	return nil
+}
+
+// admitAny lets a message in that nobody will get.
+func (f *inflow) admitAny(topic string, n int) (again <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.letIn(admitted{topic: topic, bytes: n})
 	return nil
 }

@@ -209,6 +209,25 @@ func TestEarlyFlood(t *testing.T) {
 	}
 }
 
+// TestEarlyPatience: a subscription of which the answer lies behind a flood that nobody
+// subscribes to is granted after one wait, not one for each message.
+func TestEarlyPatience(t *testing.T) {
+	t.Parallel()
+	f := newFakeBroker(t)
+	var counters transport.Counters
+	c := dial(t, Options{URL: f.url(), ClientID: "a", MaxInflight: 8, Patience: time.Second, Counters: &counters})
+	const n = 100
+	for range n {
+		f.send(t, transport.Message{Topic: "q"})
+	}
+	if err := c.Subscribe(testrig.Context(t), "other", func(transport.Delivery) {}); err != nil {
+		t.Fatal(err)
+	}
+	if got := counters.Refused("limit"); got != n-8 {
+		t.Errorf("%d messages refused, want %d", got, n-8)
+	}
+}
+
 // TestCloseWhileWaiting: a client that waits for room can be closed, and a connection that
 // ends meanwhile is made again.
 func TestCloseWhileWaiting(t *testing.T) {

@@ -33,7 +33,9 @@ type inflow struct {
 	line   []admitted    // these, in their order
 	wake   chan struct{} // closed when there may be room; nil: nobody waits
 	stuck  bool          // there was no room for too long
-	short  bool          // a message is missing until the next connection
+	// unclaimed is stuck for messages that nobody subscribes to yet.
+	unclaimed bool
+	short     bool // a message is missing until the next connection
 }
 
 // queue holds the messages of one topic.
