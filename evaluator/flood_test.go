@@ -150,8 +150,9 @@ func TestFasterThanService(t *testing.T) {
 			var sealed [2][each][]byte
 			for i, device := range []string{"d1", "d2"} {
 				for n := range each {
-					sealed[i][n] = r.seal(r.window(device, "count", uint64(n)+1, epoch.Add(time.Duration(n)*time.Minute),
-						numbers(8, 20, 1), numbers(8, 0, 0.1)))
+					start := epoch.Add(time.Duration(n) * time.Minute)
+					sealed[i][n] = r.seal(r.window(device, "count", uint64(n)+1, start, numbers(8, 20, 1),
+						numbers(8, 0, 0.1)))
 				}
 			}
 			var sent sync.WaitGroup

@@ -168,7 +168,9 @@ func TestPatience(t *testing.T) {
 		t.Errorf("%d messages refused, want 2", n)
 	}
 	close(step)
-	testrig.Eventually(t, "the next connection", func() bool { return f.count(func() int { return len(f.logins) }) == 2 })
+	testrig.Eventually(t, "the next connection", func() bool {
+		return f.count(func() int { return len(f.logins) }) == 2
+	})
 	flow := c.(*client).router.flow
 	testrig.Eventually(t, "room", func() bool { return flow.use() == use{} })
 	f.send(t, transport.Message{Topic: "stuck"}, transport.Message{Topic: "stuck"}, transport.Message{Topic: "other"})
@@ -244,7 +246,9 @@ func TestCloseWhileWaiting(t *testing.T) {
 	}
 	testrig.Eventually(t, "the client to wait for room", flow.waiting)
 	c.(*client).recycle()
-	testrig.Eventually(t, "the next connection", func() bool { return f.count(func() int { return len(f.logins) }) == 2 })
+	testrig.Eventually(t, "the next connection", func() bool {
+		return f.count(func() int { return len(f.logins) }) == 2
+	})
 	f.send(t, transport.Message{Topic: "q"})
 	testrig.Eventually(t, "the client to wait for room again", flow.waiting)
 	if err := c.Close(testrig.Context(t)); err != nil {

@@ -17,7 +17,8 @@ func TestMatchTopic(t *testing.T) {
 		{"a/#", "a/b/c", true}, {"a/#", "a", true}, {"#", "a/b", true}, {"#", "$SYS/x", false},
 		{"$SYS/#", "$SYS/x", true}, {"+/x", "$SYS/x", false},
 		{"a/+/c", "a//c", true}, {"$share/g/a/+", "a/b", true}, {"$share/g/a/+", "b/a", false},
-		{"$share/g", "a", false}, {"a", "", false}, {"a/b/#", "a", false}, {"a/b", "a/b/", false}, {"a/+", "a/", true}, {"a/b/c", "a/b", false},
+		{"$share/g", "a", false}, {"a", "", false},
+		{"a/b/#", "a", false}, {"a/b", "a/b/", false}, {"a/+", "a/", true}, {"a/b/c", "a/b", false},
 	} {
 		if got := matchTopic(tc.filter, tc.topic); got != tc.want {
 			t.Errorf("%q against %q: %t", tc.filter, tc.topic, got)
