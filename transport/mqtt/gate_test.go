@@ -225,6 +225,7 @@ func TestEarlyPatience(t *testing.T) {
 	if err := c.Subscribe(testrig.Context(t), "other", func(transport.Delivery) {}); err != nil {
 		t.Fatal(err)
 	}
+	testrig.Eventually(t, "the refusals", func() bool { return counters.Refused("limit") >= n-8 })
 	if got := counters.Refused("limit"); got != n-8 {
 		t.Errorf("%d messages refused, want %d", got, n-8)
 	}
