@@ -20,7 +20,7 @@ func (p *pipeline) seal(j *job, c *program.Circuit, key transport.KeyRef, spot i
 	defer p.stages.since(stageSeal, time.Now())
 	m := p.resultMeta(j, c, c.OutputAt(spot))
 	m.KeyID, m.KeyEpoch = key.ID, key.Epoch
-	sealed, id, err := transport.SealNamed(m, computed.Room, transport.SealRoom, p.signer)
+	sealed, id, err := transport.SealNamed(m, computed.Room(), transport.SealRoom, p.signer)
 	if err != nil {
 		return nil, fmt.Errorf("seal result: %w", err)
 	}

@@ -87,8 +87,8 @@ func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program
 		}
 		out = make([]Result, len(rooms))
 		for k, room := range rooms {
-			out[k] = Result{Room: room, Body: room[transport.SealRoom:], Took: own.took / time.Duration(len(out)),
-				Of: Origin{own.of, k}}
+			out[k] = Result{Body: room[transport.SealRoom:], Took: own.took / time.Duration(len(out)),
+				Of: Origin{own.of, k}, room: room}
 		}
 		return nil
 	})
@@ -114,14 +114,23 @@ const mostAdded = 2048
 
 // Result is what a circuit makes.
 type Result struct {
-	Body []byte // the ciphertext
-	// Room ends with Body and has the room that transport.SealNamed wants: SealRoom bytes
-	// before it, and capacity for SealTail bytes after it. Who seals Body there changes both.
-	Room []byte
+	Body []byte // the ciphertext, which others may read
 	// Of is equal for results that are one ciphertext: those of windows that were added up.
 	Of Origin
 	// Took is its part of the time of its batch, of the attempt that succeeded.
 	Took time.Duration
+
+	room []byte // ends with Body
+}
+
+// Room returns memory that ends with Body and has the room that transport.SealNamed wants:
+// SealRoom bytes before it, and capacity for SealTail bytes after it. Who seals Body there
+// changes both, so of results that are one ciphertext each gets memory of its own.
+func (r Result) Room() []byte {
+	if r.Of.of == nil || r.Of.of.jobs == 1 {
+		return r.room
+	}
+	return append(make([]byte, 0, cap(r.room)), r.room...)
 }
 
 // Origin tells ciphertexts of one engine apart.

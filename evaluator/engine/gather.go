@@ -346,8 +346,8 @@ func (s share) results() int { return s.all.batch.Results() }
 // result returns result k of the job's item.
 func (s share) result(k int) *henc.Ciphertext { return s.all.batch.Result(s.at, k) }
 
-// written returns the results of the job's item as Result.Room has them. The caller may change
-// them: several jobs get copies.
+// written returns the results of the job's item as Result.Room has them. Several jobs get the
+// same memory.
 func (s share) written(write func(...*henc.Ciphertext) ([][]byte, error)) ([][]byte, error) {
 	all := func() ([][]byte, error) {
 		cts := make([]*henc.Ciphertext, s.results())
@@ -360,11 +360,7 @@ func (s share) written(write func(...*henc.Ciphertext) ([][]byte, error)) ([][]b
 		return all()
 	}
 	s.of.write.Do(func() { s.of.rooms, s.of.err = all() })
-	rooms := make([][]byte, len(s.of.rooms))
-	for k, r := range s.of.rooms {
-		rooms[k] = append(make([]byte, 0, cap(r)), r...)
-	}
-	return rooms, s.of.err
+	return s.of.rooms, s.of.err
 }
 
 // done releases the results of the job. The first call also frees the place of the batch:

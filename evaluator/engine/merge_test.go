@@ -294,7 +294,11 @@ func TestMergeOrigins(t *testing.T) {
 				}
 			}
 			byOrigin[got.Of] = bytes.Clone(got.Body)
-			clear(got.Room[:cap(got.Room)])
+			room := got.Room()
+			if !bytes.Equal(room[transport.SealRoom:], byOrigin[got.Of]) {
+				t.Errorf("job %d: the room does not end with the body", i)
+			}
+			clear(room[:cap(room)]) // of this result alone
 		}
 	}
 	if shared < 2*(17-1-3) {

@@ -70,7 +70,7 @@ func (e *Engine) Finish(s *Sum, r program.Routine, key transport.KeyRef) (out Re
 		if err != nil {
 			return fmt.Errorf("result: %w", err)
 		}
-		out.Room, out.Body = rooms[0], rooms[0][transport.SealRoom:]
+		out.room, out.Body = rooms[0], rooms[0][transport.SealRoom:]
 		return nil
 	})
 	return out, err
