@@ -37,8 +37,8 @@ func makeParameters(t *testing.T) (file struct {
 	Sets    []setVector `json:"sets"`
 }) {
 	file.Comment = "The named parameter sets of docs/parameters.md. psi_q[i] is the pinned 2N-th root of unity " +
-		"modulo q[i], psi_p[i] modulo p[i]; upper are the primes of each level above depth; scale_of_level[l] is the scale of a fresh ciphertext at level l. Hashes " +
-		"are hexadecimal."
+		"modulo q[i], psi_p[i] modulo p[i]; upper are the primes of each level above depth; scale_of_level[l] is the " +
+		"scale of a fresh ciphertext at level l. Hashes are hexadecimal."
 	for _, l := range namedSets {
 		p := mustNamed(t, l.Name)
 		hash := p.Hash()
