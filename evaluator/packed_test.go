@@ -107,6 +107,10 @@ func TestPacks(t *testing.T) {
 			if alone["product"] != 4 || alone["elsewhere"] != 4 {
 				t.Errorf("alone went %v", alone)
 			}
+			testrig.Eventually(t, "16 results, 2 packs", func() bool { // are counted after they are sent
+				s := r.service.Stats()
+				return s.Results >= 16 && s.Packs >= 2
+			})
 			s := r.service.Stats()
 			if s.Results != 16 || s.Packs != 2 || s.Failed != 0 || s.Programs["mean"].Results != 4 {
 				t.Errorf("stats %+v", s)
@@ -254,6 +258,7 @@ func TestPackFails(t *testing.T) {
 	if _, results, _ := r.pack(); len(results) != 2 || results[1].Sequence != 2 {
 		t.Errorf("%+v", results)
 	}
+	testrig.Eventually(t, "a pack", func() bool { return r.service.Stats().Packs > 0 })
 	if s := r.service.Stats(); s.Failed != 2 || s.Results != 2 || s.Packs != 1 {
 		t.Errorf("stats %+v", s)
 	}

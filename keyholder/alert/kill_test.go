@@ -145,7 +145,7 @@ func history(t *rapid.T, devices []string) (out []*Result) {
 	return out
 }
 
-// drained waits until nothing waits, or there is a kill.
+// drained waits until nothing waits, or there is a kill. Nothing of it runs on afterwards.
 func drained(ctx context.Context, b *bench, kills <-chan struct{}) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -155,6 +155,8 @@ func drained(ctx context.Context, b *bench, kills <-chan struct{}) bool {
 	case n := <-empty:
 		return n == 0
 	case <-kills:
+		stop()
+		<-empty
 		return false
 	}
 }
