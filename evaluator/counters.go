@@ -21,7 +21,6 @@ type tally struct {
 }
 
 func (t *tally) change(f func(*Stats)) {
-	time.Sleep(20 * time.Millisecond)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.s.Refused == nil {
