@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -141,6 +142,7 @@ func (o *objects) addTo(t *testing.T, args arguments) {
 	args.add(o.pt, (*henc.Plaintext)(nil), &henc.Plaintext{}, &henc.Plaintext{Value: o.ct.Value, Level: 1, Scale: 4})
 	args.add(o.pk, (*henc.PublicKey)(nil), &henc.PublicKey{}, &henc.PublicKey{Value: o.ct.Value})
 	args.add(o.keys, (*henc.EvaluationKeys)(nil), &henc.EvaluationKeys{},
+		&henc.EvaluationKeys{Sparse: &henc.SparseKeys{To: &henc.SwitchingKey{Value: &cutrantt.Batch{}}}},
 		&henc.EvaluationKeys{Relin: &henc.SwitchingKey{}, Galois: map[uint64]*henc.SwitchingKey{5: nil, 0: {}, 2: nil}})
 	args.add(o.ct.Value, o.pk.Value, o.freed.Value, (*cutrantt.Batch)(nil), &cutrantt.Batch{})
 	args.add(o.key, (*secret.Key)(nil), &secret.Key{})
@@ -152,14 +154,15 @@ func (o *objects) addTo(t *testing.T, args arguments) {
 	args.add(map[int][]complex128(nil), map[int][]complex128{0: nil}, map[int][]complex128{math.MinInt: {1}},
 		map[int][]complex128{7: make([]complex128, o.p.Slots())})
 	args.add(o.plan, (*bootstrap.Plan)(nil), &bootstrap.Plan{})
-	args.add((*bootstrap.Keys)(nil), &bootstrap.Keys{}, &bootstrap.Keys{Evaluation: o.keys,
-		ToSparse: &cutrantt.Batch{}, ToDense: &henc.SwitchingKey{Value: &cutrantt.Batch{}}})
+	args.add((*henc.SparseKeys)(nil), &henc.SparseKeys{}, &henc.SparseKeys{
+		To: &henc.SwitchingKey{Value: &cutrantt.Batch{}}, From: &henc.SwitchingKey{Value: &cutrantt.Batch{}}})
 	args.add(bootstrap.Literal{}, must(bootstrap.LiteralOf(o.plan.Parameters()))(t),
 		bootstrap.Literal{Stages: math.MaxInt, ToCoefficients: math.MaxInt, ToSlots: math.MaxInt, LogRatio: 9,
 			LogSlots: math.MaxInt},
 		bootstrap.Literal{Stages: 1, ToCoefficients: math.MaxInt, ToSlots: math.MaxInt, LogRatio: math.MinInt})
 	args.add([]byte(nil), []byte{0x89, 2}, o.body, o.body[:100], o.keyBytes, o.keyBytes[:100])
 	args.add([][]byte(nil), [][]byte{o.body, nil, o.keyBytes}, [][]byte{o.body, o.body[:100]})
+	args[reflect.TypeFor[io.Reader]()] = []reflect.Value{reflect.ValueOf(strings.NewReader("\x87\x02\x03"))}
 	args[reflect.TypeFor[io.Writer]()] = []reflect.Value{reflect.ValueOf(io.Discard), reflect.ValueOf(fullDisk{})}
 	args.add(henc.EvaluationKeyStream{}, henc.EvaluationKeyStream{Elements: []uint64{5}},
 		henc.EvaluationKeyStream{Elements: []uint64{5, 1, 2}, Galois: keyOf(o.keys)},
@@ -212,6 +215,7 @@ func (o *objects) methods() (calls []named) {
 		{"zero batch evaluator", &henc.BatchEvaluator{}},
 		{"batch", o.batch}, {"nil batch", (*henc.Ciphertexts)(nil)}, {"zero batch", &henc.Ciphertexts{}},
 		{"ciphertext", o.ct}, {"nil ciphertext", (*henc.Ciphertext)(nil)}, {"nil seed", (*henc.Seed)(nil)},
+		{"zero sparse keys", &henc.SparseKeys{}}, {"nil sparse keys", (*henc.SparseKeys)(nil)},
 		{"transform", o.toFree},
 		{"nil transform", (*henc.LinearTransform)(nil)}, {"zero transform", &henc.LinearTransform{}},
 		{"plan", o.plan}, {"nil plan", (*bootstrap.Plan)(nil)}, {"zero plan", &bootstrap.Plan{}},

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -39,6 +38,7 @@ type SwitchingKey struct {
 type EvaluationKeys struct {
 	Relin  *SwitchingKey            // nil: no products of ciphertexts
 	Galois map[uint64]*SwitchingKey // by Galois element, see GaloisElement
+	Sparse *SparseKeys              // nil: no bootstrapping
 	KeyID  [16]byte                 // of the public key of the same secret
 	Epoch  uint32
 }
@@ -115,18 +115,7 @@ func checkKeyShape(ctx *Context, b *cutrantt.Batch, polys int) error {
 	if err := ctx.ready(); err != nil {
 		return err
 	}
-	if b == nil {
-		return fmt.Errorf("%w: key without residues", ErrParams)
-	}
-	p := ctx.Parameters()
-	want := cutrantt.Shape{Polys: polys, Limbs: p.QPLimbs(p.MaxLevel()), Domain: cutrantt.NTT(ctx.N2())}
-	if b.N() != p.N() || b.Polys() != polys || !slices.Equal(b.Limbs(), want.Limbs) || b.Domain() != want.Domain {
-		return fmt.Errorf("%w: key has %d polynomials, %d limbs, N=%d, domain %s; %s needs %d polynomials, %d limbs, "+
-			"N=%d, domain %s",
-			ErrParams, b.Polys(), len(b.Limbs()), b.N(), b.Domain(), p.Name(), polys, len(want.Limbs),
-			p.N(), want.Domain)
-	}
-	return nil
+	return checkShape(ctx, b, fullShape(ctx.Parameters(), polys/2))
 }
 
 // check refuses a key that does not belong to ctx.

@@ -20,12 +20,13 @@ import (
 // CBOR arrays that begin with version, kind and parameter hash:
 //
 //	public key:      [version, 2, params, id, epoch, key]
-//	evaluation keys: [version, 3, params, id, epoch, [relin?], [[element, key], ...]]
+//	evaluation keys: [version, 3, params, id, epoch, [relin?], [[element, key], ...], [to, from]?]
 //	key:             [seed, b, null] or [null, b, a]
 //
 // b and a are packed residues over all moduli, of every digit in turn. seed stands
 // for a: digit d is the uniform stream LabelKeyA + d in the domain ntt/1. The
-// elements ascend.
+// elements ascend. Sets with upper levels, and no others, end with the keys to and from the sparse
+// secret, or an empty array; the first of them has the moduli of SparseLimbs only.
 
 // ErrInsecureKey: keys of parameters that are not secure are neither written nor
 // read.
@@ -40,10 +41,10 @@ func (c *Context) MarshalPublicKey(pk *PublicKey) ([]byte, error) {
 	if err := c.serialisable(pk != nil); err != nil {
 		return nil, fmt.Errorf("write public key: %w", err)
 	}
-	w := wire.NewWriter(wire.KindPublicKey, c.params.Hash(), 6, c.keySize(1, pk.Seed != nil))
+	w := wire.NewWriter(wire.KindPublicKey, c.params.Hash(), 6, fullShape(c.params, 1).size(c.params, pk.Seed != nil))
 	w.Blob(pk.KeyID[:])
 	w.Uint(uint64(pk.Epoch))
-	if err := c.writeKey(w, pk.Value, pk.Seed, 1); err != nil {
+	if err := c.writeKey(w, pk.Value, pk.Seed, fullShape(c.params, 1)); err != nil {
 		return nil, fmt.Errorf("write public key: %w", err)
 	}
 	return w.Bytes()
@@ -65,11 +66,14 @@ func (c *Context) readPublicKey(b []byte) (*PublicKey, error) {
 		return nil, err
 	}
 	pk := &PublicKey{}
-	r, err := c.keyReader(b, wire.KindPublicKey, 6, &pk.KeyID, &pk.Epoch)
+	r, err := wire.NewReader(b, wire.KindPublicKey, 6)
 	if err != nil {
 		return nil, err
 	}
-	if pk.Value, pk.Seed, err = c.readKey(r, 1); err != nil {
+	if err := c.keyHeader(r, wire.KindPublicKey, &pk.KeyID, &pk.Epoch); err != nil {
+		return nil, err
+	}
+	if pk.Value, pk.Seed, err = c.readKey(r, fullShape(c.params, 1)); err != nil {
 		return nil, err
 	}
 	if err := r.Close(); err != nil {
@@ -109,11 +113,15 @@ func (c *Context) writeEvaluationKeys(keys *EvaluationKeys) ([]byte, error) {
 		all = append(all, keys.Relin)
 		s.Relin = func() (*SwitchingKey, error) { return keys.Relin, nil }
 	}
+	if keys.Sparse != nil {
+		all = append(all, keys.Sparse.From)
+		s.Sparse = func() (*SparseKeys, error) { return keys.Sparse, nil }
+	}
 	for _, k := range all {
 		if err := k.check(c); err != nil {
 			return nil, err
 		}
-		size += c.keySize(dnum, k.Seed != nil)
+		size += fullShape(p, dnum).size(p, k.Seed != nil)
 	}
 	var out bytes.Buffer
 	out.Grow(size + 128)
@@ -134,6 +142,8 @@ type EvaluationKeyStream struct {
 	// key is not used any more when the next one is asked for.
 	Elements []uint64
 	Galois   func(element uint64) (*SwitchingKey, error)
+	// Sparse gives the keys of the sparse secret, last of all; nil means that there are none.
+	Sparse func() (*SparseKeys, error)
 }
 
 // WriteEvaluationKeys writes the keys of s to w, the same bytes as MarshalEvaluationKeys.
@@ -156,8 +166,8 @@ func (c *Context) streamEvaluationKeys(dst io.Writer, s EvaluationKeyStream) err
 	if len(s.Elements) > 0 && s.Galois == nil {
 		return fmt.Errorf("%w: %d Galois elements and nothing that gives their keys", ErrParams, len(s.Elements))
 	}
-	dnum := c.params.Dnum(c.params.MaxLevel())
-	w := wire.NewWriter(wire.KindEvaluationKeys, c.params.Hash(), 7, c.keySize(dnum, true))
+	shape := c.switchingShape()
+	w := wire.NewWriter(wire.KindEvaluationKeys, c.params.Hash(), c.evaluationElements(), shape.size(c.params, true))
 	w.Blob(s.KeyID[:])
 	w.Uint(uint64(s.Epoch))
 	write := func(k *SwitchingKey, err error) error {
@@ -165,7 +175,7 @@ func (c *Context) streamEvaluationKeys(dst io.Writer, s EvaluationKeyStream) err
 			err = k.check(c)
 		}
 		if err == nil {
-			err = c.writeKey(w, k.Value, k.Seed, dnum)
+			err = c.writeKey(w, k.Value, k.Seed, shape)
 		}
 		if err != nil {
 			return err
@@ -196,39 +206,103 @@ func (c *Context) streamEvaluationKeys(dst io.Writer, s EvaluationKeyStream) err
 			return err
 		}
 	}
+	if err := c.writeSparse(w, s.Sparse); err != nil {
+		return err
+	}
 	return w.FlushTo(dst)
+}
+
+// evaluationElements is how many elements the array of evaluation keys has.
+func (c *Context) evaluationElements() int {
+	if c.params.UpperLevels() > 0 {
+		return 8
+	}
+	return 7
+}
+
+// switchingShape is that of relinearisation and Galois keys.
+func (c *Context) switchingShape() keyShape {
+	return fullShape(c.params, c.params.Dnum(c.params.MaxLevel()))
+}
+
+// writeSparse writes the keys of the sparse secret, or that there are none.
+func (c *Context) writeSparse(w *wire.Writer, keys func() (*SparseKeys, error)) error {
+	if c.params.UpperLevels() == 0 {
+		if keys != nil {
+			return fmt.Errorf("%w: %s has no levels for bootstrapping, so no keys for it", ErrParams, c.params.Name())
+		}
+		return nil
+	}
+	if keys == nil {
+		w.List(0)
+		return nil
+	}
+	k, err := keys()
+	if err == nil {
+		err = k.Check(c)
+	}
+	if err != nil {
+		return err
+	}
+	w.List(2)
+	if err := c.writeKey(w, k.To.Value, k.To.Seed, sparseShape(c.params)); err != nil {
+		return err
+	}
+	return c.writeKey(w, k.From.Value, k.From.Seed, c.switchingShape())
 }
 
 // UnmarshalEvaluationKeys reads what MarshalEvaluationKeys wrote, with the checks
 // of UnmarshalPublicKey. The key id only says which public key the set claims to
 // belong to: trust comes from whoever signed or delivered it.
 func (c *Context) UnmarshalEvaluationKeys(b []byte) (*EvaluationKeys, error) {
-	keys, err := c.readEvaluationKeys(b)
+	return c.ReadEvaluationKeys(bytes.NewReader(b))
+}
+
+// ReadEvaluationKeys is UnmarshalEvaluationKeys for what is read from src. Besides the keys themselves
+// it takes the memory of about two written ones, however many there are. It also fails with the errors of src.
+func (c *Context) ReadEvaluationKeys(src io.Reader) (*EvaluationKeys, error) {
+	keys, err := c.readEvaluationKeys(src)
 	if err != nil {
 		return nil, fmt.Errorf("read evaluation keys: %w", err)
 	}
 	return keys, nil
 }
 
-func (c *Context) readEvaluationKeys(b []byte) (*EvaluationKeys, error) {
+func (c *Context) readEvaluationKeys(src io.Reader) (*EvaluationKeys, error) {
 	if err := c.serialisable(true); err != nil {
 		return nil, err
 	}
-	keys := &EvaluationKeys{Galois: map[uint64]*SwitchingKey{}}
-	r, err := c.keyReader(b, wire.KindEvaluationKeys, 7, &keys.KeyID, &keys.Epoch)
+	r, err := wire.NewReaderFrom(src, wire.KindEvaluationKeys, c.evaluationElements())
 	if err != nil {
 		return nil, err
 	}
-	p := c.params
-	dnum, most := p.Dnum(p.MaxLevel()), MaxGaloisKeys
-	if dnum == 0 {
-		most = 0
+	keys := &EvaluationKeys{}
+	if err := c.keyHeader(r, wire.KindEvaluationKeys, &keys.KeyID, &keys.Epoch); err != nil {
+		return nil, err
 	}
-	if r.List(min(dnum, 1)) == 1 {
-		keys.Relin = &SwitchingKey{}
-		if keys.Relin.Value, keys.Relin.Seed, err = c.readKey(r, dnum); err != nil {
+	shape := c.switchingShape()
+	if r.List(min(shape.digits, 1)) == 1 {
+		if keys.Relin, err = c.readSwitching(r, shape); err != nil {
 			return nil, fmt.Errorf("relinearisation key: %w", err)
 		}
+	}
+	if keys.Galois, err = c.readGalois(r, shape); err != nil {
+		return nil, err
+	}
+	if keys.Sparse, err = c.readSparse(r); err != nil {
+		return nil, fmt.Errorf("keys of the sparse secret: %w", err)
+	}
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	return keys, nil
+}
+
+// readGalois reads the Galois keys, by element.
+func (c *Context) readGalois(r *wire.Reader, shape keyShape) (map[uint64]*SwitchingKey, error) {
+	galois, most := map[uint64]*SwitchingKey{}, MaxGaloisKeys
+	if shape.digits == 0 {
+		most = 0
 	}
 	last := uint64(1)
 	for range r.List(most) {
@@ -245,16 +319,45 @@ func (c *Context) readEvaluationKeys(b []byte) (*EvaluationKeys, error) {
 		if err := c.checkElement(g); err != nil {
 			return nil, err
 		}
-		k := &SwitchingKey{}
-		if k.Value, k.Seed, err = c.readKey(r, dnum); err != nil {
+		k, err := c.readSwitching(r, shape)
+		if err != nil {
 			return nil, fmt.Errorf("galois key of element %d: %w", g, err)
 		}
-		keys.Galois[g] = k
+		galois[g] = k
 	}
-	if err := r.Close(); err != nil {
+	return galois, nil
+}
+
+// readSparse reads the keys of the sparse secret, nil if there are none.
+func (c *Context) readSparse(r *wire.Reader) (*SparseKeys, error) {
+	if c.params.UpperLevels() == 0 {
+		return nil, nil
+	}
+	switch n := r.List(2); {
+	case r.Err() != nil:
+		return nil, r.Err()
+	case n == 0:
+		return nil, nil
+	case n == 1:
+		return nil, fmt.Errorf("%w: one key, where two or none belong", ErrMalformed)
+	}
+	to, err := c.readSwitching(r, sparseShape(c.params))
+	if err != nil {
 		return nil, err
 	}
-	return keys, nil
+	from, err := c.readSwitching(r, c.switchingShape())
+	if err != nil {
+		return nil, err
+	}
+	return &SparseKeys{To: to, From: from}, nil
+}
+
+func (c *Context) readSwitching(r *wire.Reader, shape keyShape) (*SwitchingKey, error) {
+	value, seed, err := c.readKey(r, shape)
+	if err != nil {
+		return nil, err
+	}
+	return &SwitchingKey{Value: value, Seed: seed}, nil
 }
 
 // serialisable refuses a missing object or context, and insecure parameters.
@@ -287,7 +390,11 @@ type KeyHeader struct {
 
 // PeekPublicKey reads the header of a public key without checking the key.
 func PeekPublicKey(b []byte) (KeyHeader, error) {
-	h, _, err := readKeyHeader(b, wire.KindPublicKey, 6)
+	r, err := wire.NewReader(b, wire.KindPublicKey, 6)
+	if err != nil {
+		return KeyHeader{}, fmt.Errorf("public key header: %w", err)
+	}
+	h, err := readKeyHeader(r)
 	if err != nil {
 		return KeyHeader{}, fmt.Errorf("public key header: %w", err)
 	}
@@ -295,58 +402,36 @@ func PeekPublicKey(b []byte) (KeyHeader, error) {
 }
 
 // readKeyHeader reads everything before the residues.
-func readKeyHeader(b []byte, kind wire.Kind, elements int) (h KeyHeader, r *wire.Reader, err error) {
-	if r, err = wire.NewReader(b, kind, elements); err != nil {
-		return h, nil, err
-	}
-	h.Params = r.Head.Params
+func readKeyHeader(r *wire.Reader) (KeyHeader, error) {
+	h := KeyHeader{Params: r.Head.Params}
 	copy(h.KeyID[:], r.Blob(len(h.KeyID)))
 	e := r.Uint()
 	if err := r.Err(); err != nil {
-		return h, nil, err
+		return h, err
 	}
 	if e > math.MaxUint32 {
-		return h, nil, fmt.Errorf("%w: epoch %d", ErrMalformed, e)
+		return h, fmt.Errorf("%w: epoch %d", ErrMalformed, e)
 	}
 	h.Epoch = uint32(e)
-	return h, r, nil
+	return h, nil
 }
 
-// keyReader is readKeyHeader for the parameters of the context.
-func (c *Context) keyReader(b []byte, kind wire.Kind, elements int, id *[16]byte, epoch *uint32) (*wire.Reader, error) {
-	h, r, err := readKeyHeader(b, kind, elements)
+// keyHeader is readKeyHeader for the parameters of the context.
+func (c *Context) keyHeader(r *wire.Reader, kind wire.Kind, id *[16]byte, epoch *uint32) error {
+	h, err := readKeyHeader(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if h.Params != c.params.Hash() {
-		return nil, fmt.Errorf("%w: the %s is for %s, not for %s", ErrParams, kind, NameOf(h.Params), c.params.Name())
+		return fmt.Errorf("%w: the %s is for %s, not for %s", ErrParams, kind, NameOf(h.Params), c.params.Name())
 	}
 	*id, *epoch = h.KeyID, h.Epoch
-	return r, nil
+	return nil
 }
 
-// keyModuli are the moduli of count polynomials over QP.
-func (c *Context) keyModuli(count int) []uint32 {
-	var q []uint32
-	for range count {
-		for _, m := range c.params.data().moduli {
-			q = append(q, m.Q)
-		}
-	}
-	return q
-}
-
-func (c *Context) keySize(count int, seeded bool) int {
-	size := wire.ResiduesLen(c.params.N(), c.keyModuli(count))
-	if !seeded {
-		size *= 2
-	}
-	return size + 64
-}
-
-// writeKey writes the count pairs (b_d, a_d) of value.
-func (c *Context) writeKey(w *wire.Writer, value *cutrantt.Batch, seed *[32]byte, count int) error {
-	if err := checkKeyShape(c, value, 2*count); err != nil {
+// writeKey writes the pairs (b_d, a_d) of value.
+func (c *Context) writeKey(w *wire.Writer, value *cutrantt.Batch, seed *[32]byte, shape keyShape) error {
+	if err := checkShape(c, value, shape); err != nil {
 		return err
 	}
 	w.Array(3)
@@ -355,24 +440,24 @@ func (c *Context) writeKey(w *wire.Writer, value *cutrantt.Batch, seed *[32]byte
 	} else {
 		w.Blob(nil)
 	}
-	if err := c.writeHalves(w, value, 0, count); err != nil {
+	if err := c.writeHalves(w, value, 0, shape); err != nil {
 		return err
 	}
 	if seed != nil {
 		w.Blob(nil)
 		return nil
 	}
-	return c.writeHalves(w, value, 1, count)
+	return c.writeHalves(w, value, 1, shape)
 }
 
 // writeHalves writes polynomials half, half+2, ... of value, a few limbs at a time.
-func (c *Context) writeHalves(w *wire.Writer, value *cutrantt.Batch, half, count int) error {
+func (c *Context) writeHalves(w *wire.Writer, value *cutrantt.Batch, half int, shape keyShape) error {
 	limbs, n := value.Limbs(), value.N()
 	block := min(max(downloadWords/n, 1), len(limbs))
 	host := make([]uint32, block*n)
 	ch := chain.New(c.ring)
 	canon := ch.Batch(1, limbs, cutrantt.NTT(1))
-	w.ResiduesBy(n, c.keyModuli(count), func(i int) ([]uint32, error) {
+	w.ResiduesBy(n, shape.moduli(c.params, shape.digits), func(i int) ([]uint32, error) {
 		d, l := i/len(limbs), i%len(limbs)
 		if l == 0 {
 			ch.Op2(c.ring.Convert, canon, ch.Poly(value, 2*d+half))
@@ -384,10 +469,9 @@ func (c *Context) writeHalves(w *wire.Writer, value *cutrantt.Batch, half, count
 	return ch.Close()
 }
 
-// readKey reads count pairs into a batch of the context's domain.
-func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte, error) {
-	q := c.keyModuli(count)
-	size := wire.ResiduesLen(c.params.N(), q)
+// readKey reads the pairs of a key into a batch of the context's domain.
+func (c *Context) readKey(r *wire.Reader, shape keyShape) (*cutrantt.Batch, *[32]byte, error) {
+	size := wire.ResiduesLen(c.params.N(), shape.moduli(c.params, shape.digits))
 	n, s, b, a := r.Array(), r.OptionalBlob(32), r.Blob(size), r.OptionalBlob(size)
 	if err := r.Err(); err != nil {
 		return nil, nil, err
@@ -396,13 +480,12 @@ func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte
 		return nil, nil, fmt.Errorf("%w: a key has either a seed or its second half", ErrMalformed)
 	}
 	ch := chain.New(c.ring)
-	limbs := c.params.data().limbs
-	value := ch.Batch(2*count, limbs, c.Domain())
-	ch.Do(func() error { return c.readHalves(ch, value, b, 0, count) })
+	value := ch.Batch(2*shape.digits, shape.limbs, c.Domain())
+	ch.Do(func() error { return c.readHalves(ch, value, b, 0, shape) })
 	var seed *[32]byte
 	if s != nil {
 		seed = (*[32]byte)(slices.Clone(s))
-		for d := range count {
+		for d := range shape.digits {
 			ch.Do(func() error {
 				return keymat.UniformA(
 					c.ring, ch.Poly(value, 2*d+1), seed, keymat.LabelKeyA+uint32(d),
@@ -410,7 +493,7 @@ func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte
 			})
 		}
 	} else {
-		ch.Do(func() error { return c.readHalves(ch, value, a, 1, count) })
+		ch.Do(func() error { return c.readHalves(ch, value, a, 1, shape) })
 	}
 	kept, _ := ch.Keep(value)
 	if err := ch.Close(); err != nil {
@@ -421,11 +504,11 @@ func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte
 
 // readHalves unpacks polynomials half, half+2, ... of value. One that is zero modulo a
 // prime is refused: honest keys have none.
-func (c *Context) readHalves(ch *chain.Chain, value *cutrantt.Batch, packed []byte, half, count int) error {
-	n, moduli := value.N(), c.keyModuli(1)
+func (c *Context) readHalves(ch *chain.Chain, value *cutrantt.Batch, packed []byte, half int, shape keyShape) error {
+	n, moduli := value.N(), shape.moduli(c.params, 1)
 	block := min(max(downloadWords/n, 1), len(moduli)) // limbs at a time
 	host := make([]uint32, block*n)
-	for d := range count {
+	for d := range shape.digits {
 		for lo := 0; lo < len(moduli); lo += block {
 			hi := min(lo+block, len(moduli))
 			for i, q := range moduli[lo:hi] {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/iotest"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
@@ -271,5 +272,74 @@ func TestWriteEvaluationKeysStream(t *testing.T) {
 	s.Galois = func(uint64) (*henc.SwitchingKey, error) { return nil, broken }
 	if err := ctx.WriteEvaluationKeys(io.Discard, s); !errors.Is(err, broken) {
 		t.Errorf("a key that fails: %v", err)
+	}
+}
+
+// TestSparseKeysRoundTrip: the keys of bootstrapping travel with the evaluation keys of the sets that
+// have levels for it, whole or not at all.
+func TestSparseKeysRoundTrip(t *testing.T) {
+	p := must(henc.NamedBootstrap("boot15"))(t)
+	ctx := must(henc.NewContext(p, henc.WithN2(1)))(t)
+	key := must(secret.Generate(ctx, seedOf("sparse keys")))(t)
+	keys := &henc.EvaluationKeys{Epoch: 3, Sparse: must(key.SparseKeys())(t)}
+	b := must(ctx.MarshalEvaluationKeys(keys))(t)
+	if again := must(key.SparseKeys())(t); *again.To.Seed != *keys.Sparse.To.Seed {
+		t.Error("the seed of a key does not follow from the secret")
+	}
+	t.Logf("%d bytes for both keys", len(b))
+	if most := 41 << 20; len(b) > most {
+		t.Errorf("%d bytes, more than %d: the keys travel without their seeds", len(b), most)
+	}
+	back := must(ctx.ReadEvaluationKeys(iotest.HalfReader(bytes.NewReader(b))))(t)
+	if back.Sparse == nil || back.Epoch != 3 {
+		t.Fatal("the keys or their epoch are gone")
+	}
+	for name, k := range map[string][2]*henc.SwitchingKey{
+		"to": {keys.Sparse.To, back.Sparse.To}, "from": {keys.Sparse.From, back.Sparse.From},
+	} {
+		words := func(k *henc.SwitchingKey) []uint32 {
+			w := make([]uint32, k.Value.Len())
+			check(t, ctx.Ring().Download(w, k.Value))
+			return w
+		}
+		if *k[0].Seed != *k[1].Seed || !slices.Equal(words(k[0]), words(k[1])) {
+			t.Errorf("the key %s the sparse secret changed", name)
+		}
+	}
+
+	none := must(ctx.MarshalEvaluationKeys(&henc.EvaluationKeys{}))(t)
+	if k := must(ctx.UnmarshalEvaluationKeys(none))(t); k.Sparse != nil || none[len(none)-1] != 0x80 {
+		t.Errorf("no keys: % x at the end", none[len(none)-1])
+	}
+	one := slices.Clone(none)
+	one[len(one)-1] = 0x81
+	if _, err := ctx.UnmarshalEvaluationKeys(one); !errors.Is(err, henc.ErrMalformed) {
+		t.Errorf("one of two keys: %v", err)
+	}
+	for _, cut := range []int{len(b) - 1, len(b) / 2, len(none) + 40, len(none), len(none) - 1} {
+		if _, err := ctx.UnmarshalEvaluationKeys(b[:cut]); !errors.Is(err, henc.ErrTruncated) {
+			t.Errorf("cut to %d bytes: %v", cut, err)
+		}
+	}
+	if _, err := ctx.UnmarshalEvaluationKeys(append(slices.Clone(none), 0)); !errors.Is(err, henc.ErrMalformed) {
+		t.Errorf("a byte too many: %v", err)
+	}
+	broken := errors.New("broken disk")
+	_, err := ctx.ReadEvaluationKeys(io.MultiReader(bytes.NewReader(b[:len(b)/2]), iotest.ErrReader(broken)))
+	if !errors.Is(err, broken) {
+		t.Errorf("a reader that fails: %v", err)
+	}
+
+	// Other sets have no room for them.
+	edge := newRig(t, keyRig, 1)
+	if _, err := edge.ctx.MarshalEvaluationKeys(keys); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("keys of boot15 written for %s: %v", keyRig, err)
+	}
+	if _, err := edge.key.SparseKeys(); !errors.Is(err, henc.ErrSecurity) {
+		t.Errorf("keys under a sparse secret for %s: %v", keyRig, err)
+	}
+	swapped := &henc.EvaluationKeys{Sparse: &henc.SparseKeys{To: keys.Sparse.From, From: keys.Sparse.To}}
+	if _, err := ctx.MarshalEvaluationKeys(swapped); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("keys of another shape: %v", err)
 	}
 }

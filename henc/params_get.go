@@ -59,6 +59,9 @@ func (p Parameters) MaxLevel() int { return max(len(p.data().counts)-1, 0) }
 // UpperLevels is how many of the top levels are for the steps of bootstrapping.
 func (p Parameters) UpperLevels() int { return len(p.data().lit.Upper) }
 
+// Depth is the highest level that messages are encrypted at: MaxLevel without UpperLevels.
+func (p Parameters) Depth() int { return p.MaxLevel() - p.UpperLevels() }
+
 // PrimesPerLevel is how many primes one rescaling drops below UpperLevels, 1 or 2.
 func (p Parameters) PrimesPerLevel() int { return p.data().ppl }
 
@@ -81,6 +84,15 @@ func (p Parameters) QLimbs(level int) []int {
 func (p Parameters) PLimbs() []int {
 	d := p.data()
 	return slices.Clone(d.limbs[len(d.lit.Q):])
+}
+
+// SparseLimbs are the limbs that a key of the sparse secret of bootstrapping may have: those of
+// level 0 and one special prime. There are none without special primes.
+func (p Parameters) SparseLimbs() []int {
+	if p.Alpha() == 0 {
+		return nil
+	}
+	return append(p.QLimbs(0), p.PLimbs()[0])
 }
 
 // QPLimbs are QLimbs(level) followed by PLimbs.

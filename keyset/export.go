@@ -117,18 +117,32 @@ func (x *Export) Path(e Epoch, name string) string {
 	return filepath.Join(x.Dir, name)
 }
 
-// Read reads a public file of an epoch. It fails with ErrCorrupt when it is not the
-// file that was signed.
-func (x *Export) Read(e Epoch, name string) ([]byte, error) {
+// Stream gives a public file of an epoch to read, which must read all of it. The file may be larger than the
+// memory: it is read twice, first to verify it. Stream fails with ErrCorrupt when it is not the file that was signed or
+// changed in between, and with what read returns.
+func (x *Export) Stream(e Epoch, name string, read func(io.Reader) error) error {
 	path := x.Path(e, name)
-	b, err := readFile(path, MaxFile)
+	f, _, err := open(path, MaxFile)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if sum := sha256.Sum256(b); e.Files[name] != hex.EncodeToString(sum[:]) {
-		return nil, notSigned(path)
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
 	}
-	return b, nil
+	if e.Files[name] != hex.EncodeToString(sum.Sum(nil)) {
+		return notSigned(path)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	sum.Reset()
+	err = read(io.TeeReader(f, sum))
+	if err == nil && e.Files[name] != hex.EncodeToString(sum.Sum(nil)) {
+		return notSigned(path)
+	}
+	return err
 }
 
 // Lists finds the epoch whose file called name has the given content. It fails with

@@ -3,6 +3,7 @@ package keyset_test
 import (
 	"crypto/ed25519"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,10 +98,13 @@ func TestExportFindsChanges(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, readErr := x.Read(x.Manifest.Current(), keyset.EvaluationFile)
+		readErr := x.Stream(x.Manifest.Current(), keyset.EvaluationFile, func(r io.Reader) error {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		})
 		err = x.Verify()
 		if (readErr == nil) != (err == nil) {
-			t.Errorf("Read says %v, Verify %v", readErr, err)
+			t.Errorf("Stream says %v, Verify %v", readErr, err)
 		}
 		return err
 	}
@@ -124,6 +128,40 @@ func TestExportFindsChanges(t *testing.T) {
 		if err := os.WriteFile(path, good, 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestStreamFindsLateChanges: a file that changes after it was verified, or of which something is left,
+// is refused.
+func TestStreamFindsLateChanges(t *testing.T) {
+	dir, set := exported(t, keyholder.RoleEvaluator)
+	m := set.Manifest()
+	x, err := keyset.OpenExport(dir, trust(t, m.Fingerprint()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	current := x.Manifest.Current()
+	path := x.Path(current, keyset.EvaluationFile)
+	for name, read := range map[string]func(r io.Reader) error{
+		"read in part": func(r io.Reader) error { _, err := io.CopyN(io.Discard, r, 100); return err },
+		"changed": func(r io.Reader) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt([]byte("late"), current.EvaluationBytes-4)
+			_, e := io.Copy(io.Discard, r)
+			return errors.Join(err, e, f.Close())
+		},
+	} {
+		if err := x.Stream(current, keyset.EvaluationFile, read); !errors.Is(err, keyset.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	called := false
+	err = x.Stream(current, keyset.EvaluationFile, func(io.Reader) error { called = true; return nil })
+	if !errors.Is(err, keyset.ErrCorrupt) || called {
+		t.Errorf("a changed file: %v, read %t", err, called)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
@@ -132,13 +133,14 @@ func LoadKeys(dir string, trust keyset.Trust, newContext NewContext) ([]Keys, er
 	}
 	var out []Keys
 	for _, e := range export.Manifest.Epochs {
-		b, err := export.Read(e, keyset.EvaluationFile)
-		if err != nil {
+		var ev *henc.EvaluationKeys
+		if err := export.Stream(e, keyset.EvaluationFile, func(r io.Reader) (err error) {
+			if ev, err = ctx.ReadEvaluationKeys(r); err != nil {
+				err = fmt.Errorf("%s: %w", export.Path(e, keyset.EvaluationFile), err)
+			}
+			return err
+		}); err != nil {
 			return fail(err)
-		}
-		ev, err := ctx.UnmarshalEvaluationKeys(b)
-		if err != nil {
-			return fail(fmt.Errorf("%s: %w", export.Path(e, keyset.EvaluationFile), err))
 		}
 		if ev.Epoch != e.Epoch || hex.EncodeToString(ev.KeyID[:]) != e.KeyID {
 			return fail(fmt.Errorf("%s holds epoch %d of key set %x, the manifest says epoch %d of %s",

@@ -23,16 +23,19 @@ type Bootstrapper struct {
 	plusI, minusI  *henc.Plaintext // X^(N/2) and -X^(N/2)
 }
 
-// New encodes the matrices of the plan. keys must be of ctx. It fails with henc.ErrParams or
-// henc.ErrNoKey where plan or keys do not fit.
-func New(ctx *henc.Context, plan *Plan, keys *Keys) (*Bootstrapper, error) {
+// New encodes the matrices of the plan. keys must be of ctx, with those of the sparse secret. It fails with
+// henc.ErrParams or henc.ErrNoKey where plan or keys do not fit.
+func New(ctx *henc.Context, plan *Plan, keys *henc.EvaluationKeys) (*Bootstrapper, error) {
 	if ctx.Ring() == nil || !plan.ready() || !ctx.Parameters().Equal(plan.params) {
 		return nil, fmt.Errorf("bootstrapping: %w: no context, no plan, or one for other parameters", henc.ErrParams)
 	}
-	if err := keys.check(ctx, plan); err != nil {
+	if keys == nil {
+		return nil, fmt.Errorf("bootstrapping: %w: no evaluation keys", henc.ErrNoKey)
+	}
+	if err := keys.Sparse.Check(ctx); err != nil {
 		return nil, fmt.Errorf("bootstrapping: %w", err)
 	}
-	b := &Bootstrapper{ctx: ctx, plan: plan, ev: henc.NewEvaluator(ctx, keys.Evaluation)}
+	b := &Bootstrapper{ctx: ctx, plan: plan, ev: henc.NewEvaluator(ctx, keys)}
 	if err := b.prepare(keys); err != nil {
 		b.Free()
 		return nil, fmt.Errorf("bootstrapping: %w", err)
@@ -40,15 +43,15 @@ func New(ctx *henc.Context, plan *Plan, keys *Keys) (*Bootstrapper, error) {
 	return b, nil
 }
 
-func (b *Bootstrapper) prepare(keys *Keys) (err error) {
+func (b *Bootstrapper) prepare(keys *henc.EvaluationKeys) (err error) {
 	if b.pair, err = henc.NewBatchEvaluator([]*henc.Evaluator{b.ev, b.ev}); err != nil {
 		return err
 	}
 	r := b.ctx.Ring()
-	if b.toSparse, err = r.Precompute(keys.ToSparse); err != nil {
+	if b.toSparse, err = r.Precompute(keys.Sparse.To.Value); err != nil {
 		return err
 	}
-	if b.toDense, err = r.Precompute(keys.ToDense.Value); err != nil {
+	if b.toDense, err = r.Precompute(keys.Sparse.From.Value); err != nil {
 		return err
 	}
 	for _, t := range []struct {

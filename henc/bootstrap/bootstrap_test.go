@@ -30,7 +30,7 @@ type rig struct {
 	ctx  *henc.Context
 	key  *secret.Key
 	plan *bootstrap.Plan
-	keys *bootstrap.Keys
+	keys *henc.EvaluationKeys
 	b    *bootstrap.Bootstrapper
 	enc  *secret.SeededEncryptor
 	dec  *secret.Decryptor
@@ -292,7 +292,7 @@ func (r *rig) checkRaised(t *testing.T, ct, raised *henc.Ciphertext) {
 // goes on.
 func TestDepthAfterwards(t *testing.T) {
 	r := newRig(t, "boot10-insecure", 1, 0)
-	ev := henc.NewEvaluator(r.ctx, r.keys.Evaluation)
+	ev := henc.NewEvaluator(r.ctx, r.keys)
 	z := messages(r.p.Slots(), r.p.Slots())["random"]
 	for i := range z {
 		z[i] = complex(0.8+0.2*real(z[i]), 0)
@@ -324,11 +324,11 @@ func TestKeysFollowFromTheKey(t *testing.T) {
 		}
 		return w
 	}
-	if !slices.Equal(words(again.ToSparse), words(r.keys.ToSparse)) ||
-		!slices.Equal(words(again.ToDense.Value), words(r.keys.ToDense.Value)) {
+	if !slices.Equal(words(again.Sparse.To.Value), words(r.keys.Sparse.To.Value)) ||
+		!slices.Equal(words(again.Sparse.From.Value), words(r.keys.Sparse.From.Value)) {
 		t.Error("the keys of the sparse secret differ")
 	}
-	limbs := r.keys.ToSparse.Limbs()
+	limbs := r.keys.Sparse.To.Value.Limbs()
 	if want := append(r.p.QLimbs(0), r.p.PLimbs()[0]); !slices.Equal(limbs, want) {
 		t.Errorf("the key under the sparse secret has limbs %v, want %v only", limbs, want)
 	}
@@ -382,17 +382,17 @@ func TestRefuses(t *testing.T) {
 	if _, err := r.key.BootstrapKeys(nil); !errors.Is(err, henc.ErrParams) {
 		t.Errorf("keys without a plan: %v", err)
 	}
-	for name, keys := range map[string]*bootstrap.Keys{
-		"none":          nil,
-		"no evaluation": {ToSparse: r.keys.ToSparse, ToDense: r.keys.ToDense},
-		"no sparse":     {Evaluation: r.keys.Evaluation, ToDense: r.keys.ToDense},
-		"no dense":      {Evaluation: r.keys.Evaluation, ToSparse: r.keys.ToSparse},
+	for name, keys := range map[string]*henc.EvaluationKeys{
+		"none":      nil,
+		"no sparse": {Relin: r.keys.Relin, Galois: r.keys.Galois},
+		"no to":     {Sparse: &henc.SparseKeys{From: r.keys.Sparse.From}},
+		"no from":   {Sparse: &henc.SparseKeys{To: r.keys.Sparse.To}},
 	} {
 		if _, err := bootstrap.New(r.ctx, r.plan, keys); !errors.Is(err, henc.ErrNoKey) {
 			t.Errorf("keys, %s: %v", name, err)
 		}
 	}
-	swapped := &bootstrap.Keys{Evaluation: r.keys.Evaluation, ToSparse: r.keys.ToDense.Value, ToDense: r.keys.ToDense}
+	swapped := &henc.EvaluationKeys{Sparse: &henc.SparseKeys{To: r.keys.Sparse.From, From: r.keys.Sparse.From}}
 	if _, err := bootstrap.New(r.ctx, r.plan, swapped); !errors.Is(err, henc.ErrParams) {
 		t.Errorf("a key of another shape: %v", err)
 	}
@@ -409,7 +409,7 @@ func TestRefuses(t *testing.T) {
 	if _, err := (*bootstrap.Bootstrapper)(nil).Bootstrap(ct); !errors.Is(err, henc.ErrParams) {
 		t.Errorf("no bootstrapper: %v", err)
 	}
-	few := &bootstrap.Keys{Evaluation: &henc.EvaluationKeys{}, ToSparse: r.keys.ToSparse, ToDense: r.keys.ToDense}
+	few := &henc.EvaluationKeys{Sparse: r.keys.Sparse}
 	if _, err := must(bootstrap.New(r.ctx, r.plan, few))(t).Bootstrap(ct); !errors.Is(err, henc.ErrNoKey) {
 		t.Errorf("no Galois keys: %v", err)
 	}

@@ -99,7 +99,7 @@ func NewPlan(p henc.Parameters, lit Literal) (*Plan, error) {
 	if lit.LogRatio < 3 || float64(lit.LogRatio) > room+0.5 {
 		return bad("the message ratio 2^%d is outside 2^3..2^%.1f", lit.LogRatio, room)
 	}
-	if err := henc.CheckSparse(p, sparseLimbs(p)); err != nil {
+	if err := henc.CheckSparse(p, p.SparseLimbs()); err != nil {
 		return nil, fmt.Errorf("bootstrapping with %q: %w", p.Name(), err)
 	}
 	pl.multiple = int64(math.Round(math.Exp2(room - float64(lit.LogRatio))))
@@ -193,17 +193,6 @@ func (pl *Plan) Level() int {
 	}
 	return pl.params.MaxLevel() - pl.lit.ToCoefficients - sineLevels - pl.lit.ToSlots
 }
-
-// SparseLimbs are the limbs that the key of the sparse secret has: those of level 0, and
-// one special prime.
-func (pl *Plan) SparseLimbs() []int {
-	if !pl.ready() {
-		return nil
-	}
-	return sparseLimbs(pl.params)
-}
-
-func sparseLimbs(p henc.Parameters) []int { return append(p.QLimbs(0), p.PLimbs()[0]) }
 
 // Rotations are the rotations whose Galois keys the plan needs, ascending. It needs conjugation
 // and the relinearisation key too.

@@ -11,39 +11,54 @@ import (
 	"github.com/hencedge/hencedge/henc/internal/keymat"
 )
 
-// BootstrapKeys are the keys that bootstrapping by the plan needs: the evaluation keys, and the
-// switches to an ephemeral sparse secret and back. The sparse secret is drawn from the key's root and
-// wiped before this returns. Memory: Dnum(MaxLevel)*2*(len(Q)+len(P))*N words for each of the rotations
+// BootstrapKeys are the evaluation keys that bootstrapping by the plan needs, those of SparseKeys
+// included. Memory: Dnum(MaxLevel)*2*(len(Q)+len(P))*N words for each of the rotations
 // and three more keys. It fails with henc.ErrParams if the plan is for other parameters.
-func (k *Key) BootstrapKeys(plan *bootstrap.Plan) (*bootstrap.Keys, error) {
+func (k *Key) BootstrapKeys(plan *bootstrap.Plan) (*henc.EvaluationKeys, error) {
 	const op = "bootstrapping keys"
 	if plan.Slots() == 0 || !plan.Parameters().Equal(k.Context().Parameters()) {
 		return nil, fmt.Errorf("%s: %w: no plan, or one for other parameters", op, henc.ErrParams)
 	}
-	keys := &bootstrap.Keys{}
-	if err := k.sparseKeys(plan, keys); err != nil {
-		return nil, fmt.Errorf("%s: sparse secret: %w", op, err)
+	keys, err := k.EvaluationKeys(plan.Rotations(), true)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	var err error
-	if keys.Evaluation, err = k.EvaluationKeys(plan.Rotations(), true); err != nil {
+	if keys.Sparse, err = k.SparseKeys(); err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	return keys, nil
 }
 
-// sparseKeys makes the two keys of the sparse secret.
-func (k *Key) sparseKeys(plan *bootstrap.Plan, keys *bootstrap.Keys) error {
+// SparseKeys are the keys to an ephemeral sparse secret and back. That secret is drawn from the
+// key's root and wiped before this returns. It fails with henc.ErrSecurity where the first key would not be
+// secure, and with henc.ErrParams for parameters without special primes.
+func (k *Key) SparseKeys() (*henc.SparseKeys, error) {
+	keys, err := k.sparseKeys()
+	if err != nil {
+		return nil, fmt.Errorf("keys of the sparse secret: %w", err)
+	}
+	return keys, nil
+}
+
+func (k *Key) sparseKeys() (*henc.SparseKeys, error) {
 	s, release, err := k.use()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer release()
+	p, r := k.ctx.Parameters(), k.ctx.Ring()
+	limbs := p.SparseLimbs()
+	if len(limbs) == 0 {
+		return nil, fmt.Errorf("%w: %s has no special primes, so no key switching", henc.ErrParams, p.Name())
+	}
+	if err := henc.CheckSparse(p, limbs); err != nil {
+		return nil, err
+	}
 	seed, err := k.root.Derive("hencedge sparse secret")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer seed.Wipe()
-	p, r := k.ctx.Parameters(), k.ctx.Ring()
 	small := make([]int32, p.N())
 	defer clear(small)
 	prng.Sparse(small, henc.SparseWeight, (*[32]byte)(seed), keymat.LabelSparse)
@@ -54,17 +69,20 @@ func (k *Key) sparseKeys(plan *bootstrap.Plan, keys *bootstrap.Keys) error {
 		c.Op2(r.Forward, t, t)
 		return t
 	}
-	limbs := plan.SparseLimbs()
 	own := len(limbs) - 1
 	g := shape{limbs, own, 1, make([]uint32, own)}
 	for i, q := range p.Q()[:own] {
 		g.factor[i] = p.P()[0] % q
 	}
 	t, all := expand(limbs), expand(p.QPLimbs(p.MaxLevel()))
+	keys := &henc.SparseKeys{To: &henc.SwitchingKey{}}
 	c.Do(func() error {
-		_, keys.ToSparse, err = k.pairs(g, t, s, own, "key to the sparse secret", 0)
+		keys.To.Seed, keys.To.Value, err = k.pairs(g, t, s, own, "key to the sparse secret", 0)
 		return err
 	})
-	c.Do(func() error { keys.ToDense, err = k.switching(s, all, "key from the sparse secret", 0); return err })
-	return c.Close()
+	c.Do(func() error { keys.From, err = k.switching(s, all, "key from the sparse secret", 0); return err })
+	if err := c.Close(); err != nil {
+		return nil, err
+	}
+	return keys, nil
 }

@@ -226,6 +226,7 @@ func appendBlobHead(b []byte, n uint64) []byte {
 // zero values, so a decoder may check Err once after several reads.
 type Reader struct {
 	b    []byte
+	src  io.Reader // what follows b; nil: nothing
 	err  error
 	Head Head
 }
@@ -242,7 +243,16 @@ type Head struct {
 // ErrKind for another kind of object, ErrMalformed unless the array has elements
 // elements in canonical form, or ErrTruncated.
 func NewReader(b []byte, kind Kind, elements int) (*Reader, error) {
-	r := &Reader{b: b}
+	return (&Reader{b: b}).begin(kind, elements)
+}
+
+// NewReaderFrom is NewReader for an object that is read from src, piece by piece: the largest
+// item is the most that is in memory at a time, and twice that while it is read.
+func NewReaderFrom(src io.Reader, kind Kind, elements int) (*Reader, error) {
+	return (&Reader{src: src}).begin(kind, elements)
+}
+
+func (r *Reader) begin(kind Kind, elements int) (*Reader, error) {
 	n := r.Array()
 	v := r.Uint()
 	if r.err == nil && v != Version {
@@ -271,11 +281,33 @@ func (r *Reader) Err() error { return r.err }
 
 // Close fails if an error occurred or bytes are left.
 func (r *Reader) Close() error {
+	r.fill(1)
 	if r.err == nil && len(r.b) > 0 {
 		r.err = fmt.Errorf("%w: %d bytes after the object", ErrMalformed, len(r.b))
 	}
 	return r.err
 }
+
+// fill reads until n bytes are there, or all that are left.
+func (r *Reader) fill(n int) {
+	if r.src == nil || len(r.b) >= n || r.err != nil {
+		return
+	}
+	b := make([]byte, max(n, 4096)) // a new one: what Blob returned lies in the old one
+	have := copy(b, r.b)
+	more, err := io.ReadAtLeast(r.src, b[have:], n-have)
+	r.b = b[:have+more]
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		r.src = nil
+	default:
+		r.fail(err)
+	}
+}
+
+// maxItem is the largest encoding of a number.
+const maxItem = 9
 
 func (r *Reader) fail(err error) {
 	if r.err == nil {
@@ -285,6 +317,7 @@ func (r *Reader) fail(err error) {
 
 // Array reads the head of an array of at most 23 elements and returns their number.
 func (r *Reader) Array() int {
+	r.fill(1)
 	switch {
 	case r.err != nil:
 		return 0
@@ -304,12 +337,14 @@ func (r *Reader) Array() int {
 
 // next decodes the first item into v, a pointer, and returns the item's bytes.
 func (r *Reader) next(v any) []byte {
+	r.fill(maxItem)
 	if r.err != nil {
 		return nil
 	}
 	rest, err := decMode.UnmarshalFirst(r.b, v)
 	if err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		cut := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if cut && r.src == nil { // with more to come it is too long for a number
 			r.fail(fmt.Errorf("%w: %w", ErrTruncated, err))
 		} else {
 			r.fail(fmt.Errorf("%w: %w", ErrMalformed, err))
@@ -365,6 +400,7 @@ func (r *Reader) Blob(size int) []byte {
 // OptionalBlob is Blob where null may stand instead, for which it returns nil.
 func (r *Reader) OptionalBlob(size int) []byte {
 	const null = 0xf6
+	r.fill(1)
 	switch {
 	case r.err != nil:
 		return nil
@@ -380,10 +416,14 @@ func (r *Reader) OptionalBlob(size int) []byte {
 	}
 	// Only the one head that says size in the shortest way is right.
 	want := appendBlobHead(nil, uint64(size))
+	r.fill(len(want))
 	have := r.b[:min(len(want), len(r.b))]
 	if !bytes.Equal(have, want[:len(have)]) {
 		r.fail(fmt.Errorf("%w: a byte string of %d bytes belongs where % x begins", ErrLength, size, have))
 		return nil
+	}
+	if len(have) == len(want) {
+		r.fill(len(want) + size)
 	}
 	rest := r.b[len(have):]
 	if len(rest) < size {

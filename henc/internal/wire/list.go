@@ -19,6 +19,7 @@ func (w *Writer) List(n int) {
 // List reads the head of an array of at most limit elements, limit < 2^16, in the
 // shortest form, and returns their number.
 func (r *Reader) List(limit int) int {
+	r.fill(3)
 	if r.err != nil {
 		return 0
 	}

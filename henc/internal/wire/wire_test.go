@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
+	"slices"
 	"testing"
+	"testing/iotest"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -140,4 +142,37 @@ func TestReaderRefuses(t *testing.T) {
 			t.Errorf("wrote %g: %v", f, err)
 		}
 	}
+}
+
+// FuzzReaderFrom: an object that comes in pieces reads like one that is whole.
+func FuzzReaderFrom(f *testing.F) {
+	w := NewWriter(KindEvaluationKeys, [32]byte{1}, 7, 0)
+	w.Uint(300)
+	w.Blob([]byte("12345"))
+	w.Blob(nil)
+	w.List(30)
+	whole, err := w.Bytes()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, b := range [][]byte{nil, whole, whole[:20], whole[:len(whole)-3], append(slices.Clone(whole), 1)} {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		read := func(r *Reader, err error) []any {
+			if err != nil {
+				return []any{"refused"}
+			}
+			out := []any{r.Head, r.Uint(), string(r.Blob(5)), string(r.OptionalBlob(300)), r.List(1000)}
+			if err := r.Close(); err != nil {
+				return []any{"refused"}
+			}
+			return out
+		}
+		pieces := iotest.OneByteReader(bytes.NewReader(b))
+		want, got := read(NewReader(b, KindEvaluationKeys, 7)), read(NewReaderFrom(pieces, KindEvaluationKeys, 7))
+		if !slices.Equal(got, want) {
+			t.Fatalf("in pieces %v, whole %v", got, want)
+		}
+	})
 }

@@ -238,9 +238,11 @@ class PublicKey:
         return noise_of(self.params, self.b, self.a, s, None, 0)
 
 
-def read_keys(r, params, digits):
-    """One key: seed, and for each digit the limbs of b and of a."""
+def read_keys(r, params, digits, at=None):
+    """One key: seed, and for each digit the limbs of b and of a. at are the places of its primes in Q then P: all by default."""
     primes = params.q + params.p
+    at = range(len(primes)) if at is None else at
+    primes = [primes[i] for i in at]
     size = digits * packed_size(params.n, primes)
     r.array(3)
     seed = None if r.null() else r.bytes(32)
@@ -252,7 +254,7 @@ def read_keys(r, params, digits):
     if a is not None:
         a = unpack_limbs(a, params.n, primes * digits)
     else:
-        a = [sampling.uniform(seed, LABEL_A + d, i, q, params.n) for d in range(digits) for i, q in enumerate(primes)]
+        a = [sampling.uniform(seed, LABEL_A + d, i, q, params.n) for d in range(digits) for i, q in zip(at, primes)]
     k = len(primes)
     return [(seed, b[d * k:d * k + k], a[d * k:d * k + k]) for d in range(digits)]
 
@@ -274,7 +276,7 @@ def noise_of(params, b, a, under, target, digit):
 
 class EvaluationKeys:
     def __init__(self, data, params):
-        r, hash_ = begin(data, EVALUATION_KEYS, 7)
+        r, hash_ = begin(data, EVALUATION_KEYS, 8 if params.upper else 7)
         belongs(hash_, params)
         self.params, self.id, self.epoch = params, r.bytes(16), r.unsigned(2 ** 32 - 1)
         digits = -(-len(params.q) // params.alpha) if params.alpha else 0
@@ -293,6 +295,14 @@ class EvaluationKeys:
             if g <= last or g % 2 == 0 or g >= 2 * params.n:
                 r.refuse(f"Galois element {g} after {last}")
             self.galois[g], last = read_keys(r, params, digits), g
+        self.sparse = None
+        if params.upper:
+            count = r.expect(cbor.ARRAY, "an array")
+            if count not in (0, 2):
+                r.refuse("one of the two keys of the sparse secret")
+            if count:
+                low = list(range(len(params.primes(0))))
+                self.sparse = read_keys(r, params, len(low), low + [len(params.q)]), read_keys(r, params, digits)
         r.end()
 
     def noise(self, s):
