@@ -26,6 +26,8 @@ var neverLinks = map[string][]string{
 	"evaluator/program": {"henc/secret", "transport"},
 	"evaluator/store":   {"henc"},
 	"henc":              {"henc/secret"},
+	"henc/bootstrap":    {"henc/secret"},
+	"henc/compact":      {"henc/secret"},
 	"keyset":            {"henc/secret"},
 	"keyholder/alert":   {"henc", "henc/secret", "keyset"},
 	"cmd/hencedge":      {"internal/testenv", "internal/testrig", "internal/vectors", "cutrantt/internal/fault"},

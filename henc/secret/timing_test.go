@@ -11,6 +11,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt/prng"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/compact"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/internal/testenv/dudect"
@@ -57,6 +58,13 @@ func TestTiming(t *testing.T) {
 	zero := make([]float64, n)
 	ct := must(enc.Encrypt(zero, level, 0, nil))(t)
 	small := make([]int32, n)
+	board := must(secret.NewCompactEncryptor(boardKey(t, "compact12", 1, "board")))(t)
+	readings := make([]float64, 64)
+	values := func(mask uint64, r *rand.Rand) {
+		for i := range readings {
+			readings[i] = float64(int64(r.Uint64()&mask)) * 0x1p-63
+		}
+	}
 
 	if got := timing(seeds, func() { leak(s[:]) }); got < dudect.Leaking {
 		t.Fatalf("the control leaks, but t = %.1f", got)
@@ -72,6 +80,14 @@ func TestTiming(t *testing.T) {
 		{"encrypt, by message", messages, func() error { return free(ctx)(enc.Encrypt(coeffs, level, 0, &s)) }},
 		{"encrypt seeded, by key", choose, func() error {
 			return free(ctx)(secret.NewSeededEncryptor(ctx, key).Encrypt(zero, level, 0, &s))
+		}},
+		{"encrypt compact, by message", values, func() error {
+			_, err := board.Encrypt(readings, compact.Bits16, origin, &s)
+			return err
+		}},
+		{"encrypt compact, by seed", seeds, func() error {
+			_, err := board.Encrypt(readings, compact.Bits16, origin, &s)
+			return err
 		}},
 		{"decrypt, by key", choose, func() error {
 			pt, err := secret.NewDecryptor(ctx, key).Decrypt(ct)

@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/prng"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bootstrap"
+	"github.com/hencedge/hencedge/henc/compact"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/taint"
 )
@@ -31,6 +32,7 @@ func TestNoSecretBranch(t *testing.T) {
 	small := make([]int32, 4096)
 	clean(t, "sparse", func() { prng.Sparse(small, henc.SparseWeight, (*[32]byte)(secretSeed(t, "s")), 3) })
 	t.Run("bootstrapping", bootstrapKeys)
+	t.Run("compact", compactWindow)
 	for _, set := range []string{"edge12-d1", "edge13-d2p"} { // with and without residues beyond four primes
 		for _, n2 := range []int{1, 16} { // encryption as a whole and step by step
 			t.Run(fmt.Sprintf("%s/n2=%d", set, n2), func(t *testing.T) { operations(t, context(t, set, n2)) })
@@ -47,6 +49,16 @@ func bootstrapKeys(t *testing.T) {
 	plan := must(bootstrap.NewPlan(p, lit))(t)
 	key := must(secret.Generate(ctx, secretSeed(t, "k")))(t)
 	clean(t, "bootstrapping keys", func() { must(key.BootstrapKeys(plan))(t) })
+}
+
+// compactWindow makes a board's key and encrypts a window with it.
+func compactWindow(t *testing.T) {
+	ctx := must(henc.NewContext(must(compact.Named("compact12"))(t), henc.WithN2(1)))(t)
+	key := must(secret.Generate(ctx, secretSeed(t, "board")))(t)
+	e := must(secret.NewCompactEncryptor(key))(t)
+	x := []float64{1, -0.5, 0.97, 0}
+	taint.Secret(x)
+	clean(t, "encrypt compact", func() { must(e.Encrypt(x, compact.Bits16, origin, secretSeed(t, "e")))(t) })
 }
 
 func operations(t *testing.T, ctx *henc.Context) {

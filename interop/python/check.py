@@ -14,7 +14,7 @@ import unittest
 
 import fresh
 import make_ciphertexts
-from hencedge import Refused, cbor, ed25519, params, ring, sampling, scheme, slots, wire
+from hencedge import Refused, cbor, compact, ed25519, params, ring, sampling, scheme, slots, wire
 
 
 def vectors(name):
@@ -160,6 +160,39 @@ class Keys(unittest.TestCase):
             with self.subTest(v["name"], what=v["what"]):
                 with self.assertRaises(Refused) as caught:
                     {"ciphertext": scheme.Ciphertext, "secret_key": scheme.SecretKey}[v["what"]](raw, self.keys[key].params)
+                self.assertEqual(caught.exception.reason, v["error"])
+
+
+class Compact(unittest.TestCase):
+    def test_windows(self):
+        for v in vectors("compact.json")["windows"]:
+            with self.subTest(sequence=v["sequence"]):
+                entry = {"name": v["params"], "log_n": v["log_n"], "log_scale": 24, "primes_per_level": 1, "depth": 0, "alpha": 0,
+                         "insecure": False, "q": [v["q"]], "p": [], "psi_q": [make_ciphertexts.psi(v["q"], v["log_n"])], "psi_p": []}
+                set_ = params.Set(entry)
+                self.assertEqual(set_.hash.hex(), v["params_hash"])
+                s = scheme.SecretKey.from_seed(unhex(v["key_seed"]), set_, 0).s
+                self.assertEqual(s[:16], v["first_coefficients"])
+                w = compact.Window(unhex(v["window"]), 1)
+                self.assertEqual((w.precision, w.q, w.n), (v["precision"], v["q"], 1 << v["log_n"]))
+                c1 = w.uniform(set_.hash, v["device"], v["stream"], unhex(v["key_id"]), v["key_epoch"], v["boot_epoch"], v["sequence"])
+                self.assertEqual(c1[:8], v["c1_first_coefficients"])
+                opened = w.open(c1, s)
+                self.assertEqual(len(opened), len(v["readings"]))
+                for got, same, reading in zip(opened, v["decrypted"], v["readings"]):
+                    self.assertAlmostEqual(got, same, delta=1e-12)
+                    self.assertLessEqual(abs(got - reading), v["bound"])
+                self.assertLess(v["bound"], 2.0 ** -v["precision"])
+
+    def test_refused(self):
+        file = vectors("compact.json")
+        for v in file["refused"]:
+            raw = unhex(file["windows"][v["of"]]["window"])
+            for e in v["edits"]:
+                raw = raw[:e["at"]] + unhex(e["insert"]) + raw[e["at"] + e["delete"]:]
+            with self.subTest(v["name"]):
+                with self.assertRaises(Refused) as caught:
+                    compact.Window(raw, 1)
                 self.assertEqual(caught.exception.reason, v["error"])
 
 

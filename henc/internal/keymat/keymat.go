@@ -22,6 +22,9 @@ const (
 // digit d (a public key is digit 0).
 const LabelKeyA uint32 = 0x48410000
 
+// LabelCompactA is the label of the uniform half of a compact window.
+const LabelCompactA uint32 = 0x48430001
+
 // UniformA fills the single polynomial dst, in the NTT domain of any n2, with
 // the uniform half that (seed, label) stands for. The residues are drawn in the
 // complete domain ntt/1 and converted, so that a key is the same polynomial

@@ -1,0 +1,223 @@
+package secret_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/compact"
+	"github.com/hencedge/hencedge/henc/secret"
+)
+
+var origin = compact.Origin{
+	Device: "board-1", Stream: "machine", KeyID: [16]byte{1, 2, 3}, KeyEpoch: 1, BootEpoch: 7, Sequence: 42,
+}
+
+// boardKey is a board's secret in a set.
+func boardKey(t testing.TB, set string, n2 int, label string) *secret.Key {
+	t.Helper()
+	return boardKeyFrom(t, set, n2, seed(t, label))
+}
+
+func boardKeyFrom(t testing.TB, set string, n2 int, seed *henc.Seed) *secret.Key {
+	t.Helper()
+	ctx := must(henc.NewContext(must(compact.NamedInsecure(set))(t), henc.WithN2(n2)))(t)
+	return must(secret.Generate(ctx, seed))(t)
+}
+
+// openCompact decrypts in plain integers: the coefficients v*q/2^bits + c1*s, the product by
+// definition.
+func openCompact(t testing.TB, w *compact.Window, o compact.Origin, s []int32) []float64 {
+	t.Helper()
+	q, n, c1 := int64(w.Params.Q()[0]), len(s), must(w.Uniform(o))(t)
+	out, stride := make([]float64, len(w.Values)), compact.Stride(n, len(w.Values))
+	for j, v := range w.Values {
+		sum, k := int64(0), j*stride
+		for i, a := range c1 {
+			x := int64(a) * int64(s[((k-i)%n+n)%n])
+			if i > k {
+				x = -x
+			}
+			sum += x
+		}
+		phase := math.Mod(float64(int64(v)*q)/math.Exp2(float64(w.Precision.Bits()))+float64(sum%q), float64(q))
+		phase -= float64(q) * math.Round(phase/float64(q))
+		out[j] = phase / compact.Scale()
+	}
+	return out
+}
+
+func readings(kind string, n int) []float64 {
+	rng, x := rand.New(rand.NewPCG(5, uint64(n))), make([]float64, n)
+	for i := range x {
+		switch kind {
+		case "random":
+			x[i] = 2*rng.Float64() - 1
+		case "constant":
+			x[i] = 0.97
+		case "extreme":
+			x[i] = float64(2*rng.IntN(2) - 1)
+		}
+	}
+	return x
+}
+
+// TestCompact decrypts windows with slow arithmetic and holds them to the proven bound, which
+// they nearly reach.
+func TestCompact(t *testing.T) {
+	for _, set := range []struct {
+		name string
+		n2   int
+	}{{"compact12", 1}, {"compact12", 16}, {"compact10-insecure", 4}} {
+		key := boardKey(t, set.name, set.n2, "board")
+		s := must(key.Coefficients())(t)
+		e := must(secret.NewCompactEncryptor(key))(t)
+		for _, precision := range []compact.Precision{compact.Bits12, compact.Bits16} {
+			for _, n := range []int{1, 3, 64, 1000} {
+				for _, kind := range []string{"random", "constant", "extreme", "zero"} {
+					x, most := readings(kind, n), 0.0
+					w := must(e.Encrypt(x, precision, origin, nil))(t)
+					w = must(compact.Unmarshal(w.Params, must(w.Marshal())(t)))(t)
+					for j, got := range openCompact(t, w, origin, s) {
+						most = max(most, math.Abs(got-x[j]))
+					}
+					if bound := precision.Bound(); most > bound || n >= 64 && most < bound/4 {
+						t.Errorf("%s, n2 = %d, %d bits, %d readings, %s: error 2^%.2f, bound 2^%.2f", set.name, set.n2,
+							precision, n, kind, math.Log2(most), math.Log2(bound))
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestCompactFull fills the ring.
+func TestCompactFull(t *testing.T) {
+	key := boardKey(t, "compact10-insecure", 1, "board")
+	x := readings("random", 1024)
+	w := must(must(secret.NewCompactEncryptor(key))(t).Encrypt(x, compact.Bits16, origin, nil))(t)
+	for j, got := range openCompact(t, w, origin, must(key.Coefficients())(t)) {
+		if d := math.Abs(got - x[j]); d > compact.Bits16.Bound() {
+			t.Fatalf("reading %d is off by 2^%.2f", j, math.Log2(d))
+		}
+	}
+}
+
+// TestCompactUniform: the values are uniform whatever the readings are. 2^18 in 16 classes: each holds
+// 2^14 and its standard deviation is 124.
+func TestCompactUniform(t *testing.T) {
+	e := must(secret.NewCompactEncryptor(boardKey(t, "compact10-insecure", 1, "board")))(t)
+	var classes [16]int
+	x := make([]float64, 1024)
+	for i := range 256 {
+		o := origin
+		o.Sequence = uint64(i)
+		for _, v := range must(e.Encrypt(x, compact.Bits12, o, nil))(t).Values {
+			classes[v>>14]++
+		}
+	}
+	for i, n := range classes {
+		if n < 1<<14-800 || n > 1<<14+800 {
+			t.Errorf("class %d has %d of 2^18 values", i, n)
+		}
+	}
+}
+
+// TestCompactSeeds: a repeated seed, as after a restored state, gives another uniform half and
+// other noise as soon as anything differs; a cloned board with other entropy too.
+func TestCompactSeeds(t *testing.T) {
+	key := boardKey(t, "compact10-insecure", 1, "board")
+	e := must(secret.NewCompactEncryptor(key))(t)
+	twin := must(secret.NewCompactEncryptor(boardKey(t, "compact10-insecure", 1, "other board")))(t)
+	x := readings("random", 64)
+	base := must(e.Encrypt(x, compact.Bits12, origin, seed(t, "same")))(t)
+	if again := must(e.Encrypt(x, compact.Bits12, origin, seed(t, "same")))(t); again.Nonce != base.Nonce ||
+		!slices.Equal(again.Values, base.Values) {
+		t.Error("equal inputs give different windows")
+	}
+	y := slices.Clone(x)
+	y[63] = math.Nextafter(y[63], 0)
+	later := origin
+	later.Sequence++
+	for name, w := range map[string]*compact.Window{
+		"message":   must(e.Encrypt(y, compact.Bits12, origin, seed(t, "same")))(t),
+		"sequence":  must(e.Encrypt(x, compact.Bits12, later, seed(t, "same")))(t),
+		"precision": must(e.Encrypt(x, compact.Bits16, origin, seed(t, "same")))(t),
+		"count":     must(e.Encrypt(x[:63], compact.Bits12, origin, seed(t, "same")))(t),
+		"seed":      must(e.Encrypt(x, compact.Bits12, origin, seed(t, "other")))(t),
+		"board":     must(twin.Encrypt(x, compact.Bits12, origin, seed(t, "same")))(t),
+		"fresh":     must(e.Encrypt(x, compact.Bits12, origin, nil))(t),
+	} {
+		if w.Nonce == base.Nonce {
+			t.Errorf("another %s gives the same nonce", name)
+		}
+	}
+}
+
+func TestCompactRefuses(t *testing.T) {
+	key := boardKey(t, "compact10-insecure", 1, "board")
+	e := must(secret.NewCompactEncryptor(key))(t)
+	for name, c := range map[string]struct {
+		readings  []float64
+		precision compact.Precision
+		want      error
+	}{
+		"none":      {nil, compact.Bits12, henc.ErrLength},
+		"too many":  {make([]float64, 1025), compact.Bits12, henc.ErrLength},
+		"precision": {make([]float64, 2), 14, henc.ErrMalformed},
+		"above":     {[]float64{0, math.Nextafter(1, 2)}, compact.Bits12, henc.ErrMessage},
+		"below":     {[]float64{-1.5}, compact.Bits12, henc.ErrMessage},
+		"infinite":  {[]float64{math.Inf(-1)}, compact.Bits12, henc.ErrMessage},
+		"nan":       {[]float64{math.NaN(), 1}, compact.Bits12, henc.ErrMessage},
+		"-nan":      {[]float64{math.Copysign(math.NaN(), -1)}, compact.Bits12, henc.ErrMessage},
+	} {
+		if w, err := e.Encrypt(c.readings, c.precision, origin, nil); !errors.Is(err, c.want) || w != nil {
+			t.Errorf("%s: %v, %v", name, w, err)
+		}
+	}
+	if _, err := e.Encrypt([]float64{1}, compact.Bits12, compact.Origin{Stream: string(make([]byte, 256))},
+		nil); !errors.Is(err, henc.ErrLength) {
+		t.Errorf("a long name: %v", err)
+	}
+	if _, err := (*secret.CompactEncryptor)(nil).Encrypt([]float64{1}, compact.Bits12, origin,
+		nil); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("no encryptor: %v", err)
+	}
+	other := must(secret.Generate(context(t, "edge12-d1", 1), nil))(t)
+	for _, k := range []*secret.Key{nil, other} {
+		if _, err := secret.NewCompactEncryptor(k); !errors.Is(err, henc.ErrParams) {
+			t.Errorf("a key of other parameters: %v", err)
+		}
+	}
+	if err := key.Wipe(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Encrypt([]float64{1}, compact.Bits12, origin, nil); !errors.Is(err, secret.ErrWiped) {
+		t.Errorf("a wiped key: %v", err)
+	}
+}
+
+// BenchmarkCompact is a window of 64 readings, from numbers to bytes. heap-MiB is what a program
+// that does nothing else holds.
+func BenchmarkCompact(b *testing.B) {
+	for _, precision := range []compact.Precision{compact.Bits12, compact.Bits16} {
+		b.Run(fmt.Sprintf("%d", precision), func(b *testing.B) {
+			e := must(secret.NewCompactEncryptor(boardKey(b, "compact12", 1, "board")))(b)
+			x, o := readings("random", 64), origin
+			b.ReportAllocs()
+			for b.Loop() {
+				o.Sequence++
+				must(must(e.Encrypt(x, precision, o, nil))(b).Marshal())(b)
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			b.ReportMetric(float64(m.Sys)/(1<<20), "sys-MiB")
+			b.ReportMetric(float64(m.HeapSys-m.HeapReleased)/(1<<20), "heap-MiB")
+		})
+	}
+}
