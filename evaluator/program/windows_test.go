@@ -14,8 +14,16 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// fewWindows is how many windows TestManyWindows draws unless HENCEDGE_TEST_ROUNDS says more.
+// fewWindows is how many windows TestManyWindows and TestManyPlaces draw unless
+// HENCEDGE_TEST_ROUNDS says more.
 const fewWindows = 400
+
+func manyRounds() int {
+	if n, err := strconv.Atoi(os.Getenv("HENCEDGE_TEST_ROUNDS")); err == nil {
+		return n
+	}
+	return fewWindows
+}
 
 // drawn draws a channel of a window, of n values from -1 to 1.
 func drawn(rng *rand.Rand, n int) []float64 {
@@ -166,17 +174,8 @@ func (c *manyCase) play(t *testing.T, b *bench, rng *rand.Rand) (worst float64) 
 // within the error that its program promises. Most windows are those of a small ring with
 // the moduli of edge13-d3: the promise follows from degree, moduli and scales alike.
 func TestManyWindows(t *testing.T) {
-	windows, err := strconv.Atoi(os.Getenv("HENCEDGE_TEST_ROUNDS"))
-	if err != nil {
-		windows = fewWindows
-	}
-	full := mustParams(t, "edge13-d3")
-	l := full.Literal()
-	l.Name, l.LogN, l.PsiQ, l.PsiP, l.Insecure = "small10", 10, nil, nil, true
-	small, err := henc.NewParameters(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	windows := manyRounds()
+	full, small := mustParams(t, "edge13-d3"), smallRing(t)
 	for _, c := range []struct {
 		params  henc.Parameters
 		windows int
