@@ -48,7 +48,7 @@ func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {
 		shared: map[classStream]*source{}, ofClass: map[string][]*served{},
 		fleets:   map[classStream][]*fleetRun{},
 		stages:   newStages(),
-		workers:  cmp.Or(max(cfg.Workers, 0), runtime.GOMAXPROCS(0)),
+		workers:  workersOf(cfg),
 		reporter: &reporter{log: deps.Logger, now: deps.Now, onRefused: deps.OnRefused}}
 	if p.log == nil {
 		p.log = slog.Default()
@@ -75,6 +75,9 @@ func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {
 	p.jobs = newJobQueue(int64(cfg.Limits.Memory))
 	return p
 }
+
+// workersOf returns how many results the processor evaluates at a time.
+func workersOf(cfg *config.Evaluator) int { return cmp.Or(max(cfg.Workers, 0), runtime.GOMAXPROCS(0)) }
 
 // instances returns the programs of a class on the streams of one of its devices.
 func (p *pipeline) instances(class, device string) []*runnable {

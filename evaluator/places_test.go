@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,4 +167,47 @@ func (r *rig) oneOrPack(packed bool, values *[]float64) []transport.Meta {
 	obj, got := r.result()
 	*values = got
 	return []transport.Meta{obj.Meta}
+}
+
+// TestHeldWindows: while runs wait, the windows that have left the queue are as many as the
+// estimate says, and no more.
+func TestHeldWindows(t *testing.T) {
+	cfg := placesConfig(t, 4, forPump("mean", "mean(x)", map[string]string{"x": "count/temp"}),
+		forPump("load", "mean(x)", map[string]string{"x": "count/load"}))
+	costs, err := Estimate(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := costs.Processor
+	if held.Runs != 8 || costs.GPU.Runs != 2048 || costs.Places != 4 {
+		t.Fatalf("%+v", costs)
+	}
+	step := make(chan struct{})
+	var waiting atomic.Int32
+	r := newRig(t, cfg, func(d *Deps) { d.OnResult = func(Event) { waiting.Add(1); <-step } })
+	let := sync.OnceFunc(func() { close(step) })
+	t.Cleanup(let) // before the service is stopped
+	const rounds = 3
+	for seq := range uint64(rounds) {
+		for i := range 8 {
+			r.sendWindow(r.window(fmt.Sprint("q", i), "count", seq+1, epoch, numbers(8, 20, 1), numbers(8, 0, 0.1)))
+		}
+	}
+	p, queue := r.ctx.Parameters(), r.service.jobs
+	one := int64(8 * p.N() * p.LimbsAt(p.MaxLevel()))
+	queued := func() int64 { queue.mu.Lock(); defer queue.mu.Unlock(); return queue.bytes }
+	testrig.Eventually(t, "every run waits, and all other windows are queued", func() bool {
+		return waiting.Load() == int32(held.Runs) && queued() == 8*rounds*one-held.Windows
+	})
+	if held.Windows != int64(held.Runs)*one {
+		t.Errorf("%d bytes of windows, want %d of %d", held.Windows, held.Runs, one)
+	}
+	size := int64(p.CiphertextBytes(r.service.plan.Programs[0].Circuit.Level(), false))
+	if held.Results != 3*size*int64(held.Runs) { // of two programs, and one that is sealed
+		t.Errorf("%d bytes of results, want %d of %d", held.Results, 3*held.Runs, size)
+	}
+	let()
+	for range 2 * 8 * rounds {
+		testrig.Receive(t, "a result", r.results)
+	}
 }

@@ -32,6 +32,19 @@ type Costs struct {
 	Sets  []program.SetExplanation
 	Batch int64    // bytes of a GPU's memory for the values of cfg.Batch windows, at most
 	Of    []string // programs that run together and take that
+	// Places is the most windows that are added up, and count as one of a batch; 1: none are.
+	Places int
+	// Processor and GPU are what the runs on each hold, beside a batch's values and the
+	// windows that wait.
+	Processor, GPU Held
+}
+
+// Held is the memory of runs at a time, on one device.
+type Held struct {
+	Runs    int
+	Windows int64 // bytes
+	// Results are bytes of the host's memory. It also holds the windows of runs on a GPU.
+	Results int64
 }
 
 // Estimate returns the costs of the programs of cfg. It fails with a *CheckError.
@@ -40,6 +53,9 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 	if err != nil {
 		return c, err
 	}
+	groups := plan.together()
+	c.Places = plan.places()
+	plan.hold(cfg, groups, &c)
 	take := func(r program.Routine, names ...string) {
 		if n := int64(cfg.Batch) * r.Peak(); n > c.Batch {
 			c.Batch, c.Of = n, names
@@ -49,7 +65,7 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 		take(plan.Programs[i].Circuit, plan.Programs[i].Name)
 	}
 	var made fusions
-	for _, g := range plan.together() {
+	for _, g := range groups {
 		set, err := made.fuse(g, nil)
 		if err != nil {
 			return Costs{}, err
@@ -59,6 +75,44 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 		take(set, e.Programs...)
 	}
 	return c, nil
+}
+
+// hold finds what runs hold: as many as there can be, each of the programs that take most.
+func (p *Plan) hold(cfg *config.Evaluator, groups [][]*Planned, c *Costs) {
+	var windows, results int64
+	take := func(all ...*Planned) {
+		var sum, largest int64
+		for _, one := range all {
+			windows = max(windows, one.windowBytes())
+			size := int64(one.params.CiphertextBytes(one.Circuit.Level(), false))
+			sum, largest = sum+size, max(largest, size)
+		}
+		results = max(results, sum+largest) // one is copied to be sealed
+	}
+	for i := range p.Programs {
+		take(&p.Programs[i])
+	}
+	for _, g := range groups {
+		take(g...)
+	}
+	workers := workersOf(cfg)
+	o := engine.Options{Workers: workers, Batch: cfg.Batch, Places: c.Places}
+	held := func(runs int) Held {
+		runs = max(runs*len(p.Needs()), workers)
+		return Held{Runs: runs, Windows: int64(runs) * windows, Results: int64(runs) * results}
+	}
+	processor, gpu := o.Runs()
+	c.Processor, c.GPU = held(processor), held(gpu)
+}
+
+// windowBytes returns the memory of the windows of one result, or of one window that is added
+// to a sum across devices.
+func (p *Planned) windowBytes() (n int64) {
+	for _, in := range p.Circuit.Inputs() {
+		st := p.sourceOf(in)
+		n += 8 * int64(p.params.N()) * int64(p.params.LimbsAt(st.LevelAt(p.params.MaxLevel())))
+	}
+	return n
 }
 
 // fuse plans the programs that run together, for the keys that there are.

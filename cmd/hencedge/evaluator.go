@@ -179,8 +179,15 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.Std.Out, "a batch of %s takes up to %s of a GPU's memory (%s)\n",
-		cli.Plural(cfg.Batch, "window"), cli.Bytes(costs.Batch), strings.Join(costs.Of, ", ")); err != nil {
+	batch := cli.Plural(cfg.Batch, "window")
+	if costs.Places > 1 {
+		batch = fmt.Sprintf("%d sums of up to %d windows", cfg.Batch, costs.Places)
+	}
+	if _, err := fmt.Fprintf(a.Std.Out, "a batch of %s takes up to %s of a GPU's memory (%s)\n", batch,
+		cli.Bytes(costs.Batch), strings.Join(costs.Of, ", ")); err != nil {
+		return err
+	}
+	if err := a.tellHeld(costs); err != nil {
 		return err
 	}
 	sets := costs.Sets
@@ -193,6 +200,15 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 	}
 	_, err = fmt.Fprintf(a.Std.Out, "%d programs share their windows with others: %d key switches for one result of "+
 		"each, %d one by one\n", programs, together, alone)
+	return err
+}
+
+// tellHeld prints the memory of windows that are being computed, and of their results.
+func (a *app) tellHeld(c evaluator.Costs) error {
+	_, err := fmt.Fprintf(a.Std.Out, "windows that are being computed take up to %s of each GPU and as much of the host "+
+		"(%d at a time), their results up to %s of the host; on the processor up to %s (%d) and %s\n",
+		cli.Bytes(c.GPU.Windows), c.GPU.Runs, cli.Bytes(c.GPU.Results), cli.Bytes(c.Processor.Windows),
+		c.Processor.Runs, cli.Bytes(c.Processor.Results))
 	return err
 }
 

@@ -100,17 +100,12 @@ func (e *Engine) Parallel() (n int) {
 	for _, l := range e.lanes {
 		l.mu.Lock()
 		for _, d := range l.devices {
-			items := d.gather.width.batches * d.gather.width.most
-			n += max(items, min(items*max(e.o.Places, 1), mostAdded))
+			n += e.o.runs(d.gather.width)
 		}
 		l.mu.Unlock()
 	}
 	return n
 }
-
-// mostAdded bounds the runs of a device at a time that are there only to be added up: each
-// holds a window.
-const mostAdded = 2048
 
 // Result is what a circuit makes.
 type Result struct {

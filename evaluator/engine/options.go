@@ -46,12 +46,35 @@ func (o *Options) widthOf(ctx *henc.Context) width {
 	if o.width != nil {
 		return o.width(ctx)
 	}
+	processor, gpu := o.widths()
 	m, ok := ctx.Ring().Backend().(cutrantt.Memory)
 	if !ok {
-		return width{batches: max(o.Workers, 1), most: 1}
+		return processor
 	}
-	return width{batches: 2, most: max(o.Batch, 1), memory: int64(m.Memory() / batchShare)}
+	gpu.memory = int64(m.Memory() / batchShare)
+	return gpu
 }
+
+func (o *Options) widths() (processor, gpu width) {
+	return width{batches: max(o.Workers, 1), most: 1}, width{batches: 2, most: max(o.Batch, 1)}
+}
+
+// Runs returns how many runs of one parameter set the processor takes at a time, and a GPU.
+// Each holds its windows, beside those that wait elsewhere.
+func (o *Options) Runs() (processor, gpu int) {
+	p, g := o.widths()
+	return o.runs(p), o.runs(g)
+}
+
+// runs returns how many runs a device takes at a time.
+func (o *Options) runs(w width) int {
+	items := w.batches * w.most
+	return max(items, min(items*max(o.Places, 1), mostAdded))
+}
+
+// mostAdded bounds the runs of a device at a time that are there only to be added up: each
+// holds a window.
+const mostAdded = 2048
 
 // batchShare divides the memory of a device into shares, one for the values of a batch.
 // Two batches run at a time; queued windows, keys and working memory need the rest.
