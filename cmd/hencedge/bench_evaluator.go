@@ -46,6 +46,7 @@ file each device has mean(x), var(x) and cov(x, y).
 
 --places N makes the devices a class whose windows share ciphertexts: the evaluator adds up
 windows of up to N devices, each at another place in the slots, and computes them as one.
+All channels of a window must fit into an Nth part of the slots.
 
 --rate half measures at the highest rate and then at half of it, where latency says
 more than about queues: two records. docs/lab/evaluator.md explains the records;

@@ -59,12 +59,19 @@ func (b *bed) describe() error {
 	}
 	st.SetDefaults()
 	if slots := b.o.Params.Slots() / max(b.o.Places, 1); st.Slots() > slots {
-		of := ""
+		of, instead := "", ""
 		if b.o.Places > 0 {
 			of = fmt.Sprintf(" at each of %d places", b.o.Places)
+			most := b.o.Places // that fit
+			for most*st.Slots() > b.o.Params.Slots() {
+				most /= 2
+			}
+			if most > 1 {
+				instead = fmt.Sprintf("--places %d, ", most)
+			}
 		}
-		return fmt.Errorf("%w: %d channels of %d samples take %d slots, %s has %d%s", ErrOptions, b.o.Channels,
-			b.o.Samples, st.Slots(), b.o.Params.Name(), slots, of)
+		return fmt.Errorf("%w: %d channels of %d samples take %d slots, %s has %d%s; use %sfewer --samples or fewer "+
+			"--channels", ErrOptions, b.o.Channels, b.o.Samples, st.Slots(), b.o.Params.Name(), slots, of, instead)
 	}
 	b.stream = st
 	return nil
