@@ -246,6 +246,7 @@ func functions() []named {
 		{"NewContext", henc.NewContext}, {"NewEncryptor", henc.NewEncryptor}, {"NewEvaluator", henc.NewEvaluator},
 		{"GaloisElement", henc.GaloisElement}, {"ConjugationElement", henc.ConjugationElement},
 		{"SumRotations", henc.SumRotations}, {"TransformRotations", henc.TransformRotations},
+		{"LeastTransformRotations", henc.LeastTransformRotations},
 		{"NewLinearTransform", henc.NewLinearTransform}, {"SparseBound", henc.SparseBound},
 		{"CheckSparse", henc.CheckSparse}, {"NamedBootstrap", henc.NamedBootstrap},
 		{"LiteralOf", bootstrap.LiteralOf}, {"NewPlan", bootstrap.NewPlan}, {"New", bootstrap.New},

@@ -21,7 +21,8 @@ import (
 //	result = sum over g of rotate_(s*B*g)(sum over b of rotate_(-s*B*g)(d_k) * rotate_(s*b)(z))
 //
 // The rotations of z are hoisted. The outer sum is by Horner's rule from both ends, so that
-// it takes a key for +s*B and one for -s*B, whatever the number of giant steps.
+// it takes a key for +s*B and one for -s*B, whatever the number of giant steps. A baby step without a
+// key of its own is made of those by s*2^i.
 type LinearTransform struct {
 	ctx    *Context
 	level  int
@@ -86,7 +87,14 @@ func NewLinearTransform(
 
 // TransformRotations are the rotations whose Galois keys a LinearTransform over n slots with
 // these diagonals needs, ascending. There are none for an n outside 1..2^16.
-func TransformRotations(n int, diagonals []int) []int {
+func TransformRotations(n int, diagonals []int) []int { return transformRotations(n, diagonals, false) }
+
+// LeastTransformRotations are the fewest that will do. A LinearTransform is slower with them.
+func LeastTransformRotations(n int, diagonals []int) []int {
+	return transformRotations(n, diagonals, true)
+}
+
+func transformRotations(n int, diagonals []int, least bool) []int {
 	if n < 1 || n > 1<<(cutrantt.MaxLogN-1) || len(diagonals) == 0 {
 		return nil
 	}
@@ -96,7 +104,11 @@ func TransformRotations(n int, diagonals []int) []int {
 	}
 	slices.Sort(ks)
 	s := newSteps(n, slices.Compact(ks))
-	return s.rotations()
+	all, few := s.rotations(false), s.rotations(true)
+	if least && len(few) < len(all) {
+		return few
+	}
+	return all
 }
 
 // newSteps cuts rotations, ascending in 0..n-1 and at least one.
@@ -144,12 +156,16 @@ func floorDiv(a, b int) int {
 	return q
 }
 
-// rotations are what the steps need keys for, ascending.
-func (s *steps) rotations() []int {
+// rotations are what the steps need keys for, ascending. With least the baby steps are made of those by
+// the stride times powers of two.
+func (s *steps) rotations(least bool) []int {
 	var ks []int
 	for _, b := range s.babies {
-		if b != 0 {
+		if !least && b != 0 {
 			ks = append(ks, b)
+		}
+		for rest := b; least && rest != 0; rest -= s.low(rest) {
+			ks = append(ks, s.low(rest))
 		}
 	}
 	if s.lo < 0 {
@@ -161,6 +177,9 @@ func (s *steps) rotations() []int {
 	slices.Sort(ks)
 	return slices.Compact(ks)
 }
+
+// low is the least power of two, times the stride, that a baby step is the sum of others and.
+func (s *steps) low(baby int) int { return baby / s.stride & (-baby / s.stride) * s.stride }
 
 // encode rotates each diagonal to its giant step and encodes it.
 func (lt *LinearTransform) encode(diagonals map[int][]complex128) error {
@@ -210,12 +229,13 @@ func (lt *LinearTransform) Diagonals() int {
 	return n
 }
 
-// Rotations are the rotations whose Galois keys Transform needs, ascending.
+// Rotations are the rotations whose Galois keys make Transform fast, ascending. Those of
+// LeastTransformRotations will do.
 func (lt *LinearTransform) Rotations() []int {
 	if lt == nil {
 		return nil
 	}
-	return lt.steps.rotations()
+	return lt.steps.rotations(false)
 }
 
 // Free gives the memory of the diagonals back. The transform must not be used again.
@@ -232,7 +252,7 @@ func (lt *LinearTransform) Free() {
 
 // Transform multiplies the slots of a by the matrix. The scales multiply and nothing is
 // rescaled. It fails with ErrLevel unless a is at lt.Level(), with ErrNoKey without the keys of
-// lt.Rotations(), and with ErrScale where the product does not fit.
+// LeastTransformRotations, and with ErrScale where the product does not fit.
 func (ev *Evaluator) Transform(a *Ciphertext, lt *LinearTransform) (*Ciphertext, error) {
 	const op = "linear transform"
 	if err := ev.valid(op, a); err != nil {
@@ -249,7 +269,7 @@ func (ev *Evaluator) Transform(a *Ciphertext, lt *LinearTransform) (*Ciphertext,
 	if err := ev.ctx.params.CheckScale(lt.level, scale); err != nil {
 		return nil, fmt.Errorf("%s: result at 2^%.1f: %w", op, math.Log2(scale), err)
 	}
-	turned, err := ev.RotateMany(a, lt.steps.babies)
+	turned, err := ev.turn(a, &lt.steps)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
@@ -273,6 +293,58 @@ func (ev *Evaluator) Transform(a *Ciphertext, lt *LinearTransform) (*Ciphertext,
 	}
 	defer ev.free(above, below)
 	return ev.Add(above, below)
+}
+
+// turn rotates a by every baby step: hoisted where there are keys, and the others by one more rotation
+// of an earlier step.
+func (ev *Evaluator) turn(a *Ciphertext, s *steps) ([]*Ciphertext, error) {
+	keyed := func(k int) bool {
+		return k == 0 || ev.keys != nil && ev.keys.Galois[GaloisElement(ev.ctx.params, k)] != nil
+	}
+	if !slices.ContainsFunc(s.babies, func(b int) bool { return !keyed(b) }) {
+		return ev.RotateMany(a, s.babies)
+	}
+	from := map[int][]int{} // baby steps, by the one that they are made of
+	var add func(b int)
+	add = func(b int) {
+		parent := 0
+		if !keyed(b) {
+			if parent = b - s.low(b); parent != 0 {
+				add(parent)
+			}
+		}
+		if !slices.Contains(from[parent], b) {
+			from[parent] = append(from[parent], b)
+		}
+	}
+	for _, b := range s.babies {
+		add(b)
+	}
+	made := map[int]*Ciphertext{}
+	for _, parent := range slices.Sorted(maps.Keys(from)) { // each before what is made of it
+		source, ks := a, slices.Clone(from[parent])
+		if parent != 0 {
+			source = made[parent]
+		}
+		for i := range ks {
+			ks[i] -= parent
+		}
+		next, err := ev.RotateMany(source, ks)
+		if err != nil {
+			ev.free(slices.Collect(maps.Values(made))...)
+			return nil, err
+		}
+		for i, b := range from[parent] {
+			made[b] = next[i]
+		}
+	}
+	out := make([]*Ciphertext, len(s.babies))
+	for i, b := range s.babies {
+		out[i] = made[b]
+		delete(made, b)
+	}
+	ev.free(slices.Collect(maps.Values(made))...)
+	return out, nil
 }
 
 // horner is the sum of the giant steps from, from+by, ..., to, each rotated to its place.

@@ -75,6 +75,15 @@ func TestLinearTransform(t *testing.T) {
 				if e := math.Log2(maxError(must(r.dec.DecryptComplex(out))(t), want)); e > -34 {
 					t.Errorf("error 2^%.1f", e)
 				}
+				least := henc.LeastTransformRotations(n, c.diagonals)
+				if len(least) > len(ks) || name == "factor" && len(least) != 4 { // -4, 1, 2, 4
+					t.Errorf("the fewest rotations are %v of %v", least, ks)
+				}
+				slow := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(least, false))(t))
+				out = must(slow.Rescale(must(slow.Transform(ct, lt))(t)))(t)
+				if e := math.Log2(maxError(must(r.dec.DecryptComplex(out))(t), want)); e > -34 {
+					t.Errorf("with the fewest keys: error 2^%.1f", e)
+				}
 				if len(ks) > 0 {
 					few := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(ks[1:], false))(t))
 					if _, err := few.Transform(ct, lt); !errors.Is(err, henc.ErrNoKey) {

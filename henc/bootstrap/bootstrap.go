@@ -2,7 +2,6 @@ package bootstrap
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
@@ -106,11 +105,11 @@ func (b *Bootstrapper) Plan() *Plan {
 	return b.plan
 }
 
-// Bootstrap returns the message of ct at Plan.Level and the scale ScaleAt(Plan.Level), times what
-// ct's scale differs from ScaleAt(0). ct may be at any level; what is above level 0 is not used. Its slots
+// Bootstrap returns the message of ct at Plan.Level and the scale Plan.ScaleOf. ct may be at any level; what
+// is above level 0 is not used. Its slots
 // must repeat after Plan.Slots, and the parts of its values lie in [-1, 1]; the package's description has
-// the precision. It fails with henc.ErrScale where the scale is more than half a bit from ScaleAt(0), and
-// with henc.ErrNoKey where the evaluation keys lack one of the plan's.
+// the precision. It fails with henc.ErrScale where the scale is outside 1..Plan.MaxScale, and
+// with henc.ErrNoKey where the evaluation keys lack one of the plan's least.
 func (b *Bootstrapper) Bootstrap(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 	const op = "bootstrap"
 	if b == nil || b.toDense == nil {
@@ -119,15 +118,15 @@ func (b *Bootstrapper) Bootstrap(ct *henc.Ciphertext) (*henc.Ciphertext, error) 
 	if err := b.ctx.CheckCiphertext(ct); err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	if d := math.Abs(math.Log2(ct.Scale / b.plan.scaleIn)); d > 0.5 {
-		return nil, fmt.Errorf("%s: %w: scale 2^%.2f, it takes 2^%.2f to half a bit", op, henc.ErrScale,
-			math.Log2(ct.Scale), math.Log2(b.plan.scaleIn))
+	scale, err := b.plan.ScaleOf(ct.Scale)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	out, err := b.run(ct)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	return out.WithScale(b.plan.params.ScaleAt(out.Level) * (ct.Scale / b.plan.scaleIn)), nil
+	return out.WithScale(scale), nil
 }
 
 func (b *Bootstrapper) run(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
@@ -153,10 +152,11 @@ func (b *Bootstrapper) run(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 	return out, nil
 }
 
-// raise returns plan.multiple times the message of ct, plus multiples of the modulus of level 0,
+// raise returns plan.multipleOf(ct.Scale) times the message of ct, plus multiples of the modulus of level 0,
 // at the top level (Bossuat, Troncoso-Pastoriza and Hubaux, ACNS 2022, section 4): the switch to the
 // sparse secret, the lift, the switch back.
 func (b *Bootstrapper) raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
+	times := b.plan.multipleOf(ct.Scale)
 	p, r := b.plan.params, b.ctx.Ring()
 	c := chain.New(r)
 	defer c.Close()
@@ -164,7 +164,7 @@ func (b *Bootstrapper) raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 	in := c.Result(2, low, b.ctx.Domain())
 	multiple := make([]uint32, len(low))
 	for i, q := range p.Q()[:len(low)] {
-		multiple[i] = uint32(b.plan.multiple % int64(q))
+		multiple[i] = uint32(times % int64(q))
 	}
 	c.Do(func() error { return r.MulScalar(in, c.View(ct.Value, 0, 2, 0, len(low)), multiple) })
 	sparse := c.Result(2, low, b.ctx.Domain())

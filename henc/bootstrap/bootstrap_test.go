@@ -3,6 +3,7 @@ package bootstrap_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"math/bits"
@@ -190,6 +191,55 @@ func TestPrecision(t *testing.T) {
 				rigs.Unlock()
 			}
 		})
+	}
+}
+
+// TestScales: a message may have any scale that leaves room for the sine.
+func TestScales(t *testing.T) {
+	r := newRig(t, "boot10-insecure", 1, 0)
+	z := messages(r.p.Slots(), r.plan.Slots())["random"]
+	for _, bits := range []float64{20, 24.3, 29, 33.7, 37.2} {
+		ct := must(r.enc.EncryptComplex(z, 0, math.Exp2(bits), seedOf(t, "scales")))(t)
+		out := must(r.b.Bootstrap(ct))(t)
+		if want := must(r.plan.ScaleOf(ct.Scale))(t); out.Scale != want || want > 1.1*r.p.ScaleAt(out.Level) ||
+			want < 0.49*r.p.ScaleAt(out.Level) {
+			t.Errorf("2^%.1f: scale 2^%.3f, want 2^%.3f", bits, math.Log2(out.Scale), math.Log2(want))
+		}
+		rms, most := errorsOf(must(r.dec.DecryptComplex(out))(t), z)
+		t.Logf("2^%.1f: error 2^%.1f, at most 2^%.1f", bits, rms, most)
+		if limit := max(-17.5, 8-bits); rms > limit { // fresh noise is 2^7 of the scale
+			t.Errorf("2^%.1f: error 2^%.1f, more than 2^%.1f", bits, rms, limit)
+		}
+	}
+}
+
+// TestLeastKeys: bootstrapping with the fewest keys is as exact.
+func TestLeastKeys(t *testing.T) {
+	r := newRig(t, "boot10-insecure", 1, 0)
+	least := r.plan.LeastRotations()
+	if all := r.plan.Rotations(); len(least) > len(all)-3 {
+		t.Errorf("%d rotations %v of %d", len(least), least, len(all))
+	}
+	keys := must(r.key.EvaluationKeys(least, true))(t)
+	keys.Sparse = r.keys.Sparse
+	b := must(bootstrap.New(r.ctx, r.plan, keys))(t)
+	defer b.Free()
+	z := messages(r.p.Slots(), r.plan.Slots())["random"]
+	rms, most := errorsOf(must(r.dec.DecryptComplex(must(b.Bootstrap(
+		must(r.enc.EncryptComplex(z, 0, 0, seedOf(t, "least")))(t)))(t)))(t), z)
+	t.Logf("%d rotations: error 2^%.1f, at most 2^%.1f", len(least), rms, most)
+	if rms > -18.5 || most > -17 {
+		t.Errorf("error 2^%.1f, at most 2^%.1f", rms, most)
+	}
+	for _, k := range least {
+		few := *keys
+		few.Galois = maps.Clone(keys.Galois)
+		delete(few.Galois, henc.GaloisElement(r.p, k))
+		without := must(bootstrap.New(r.ctx, r.plan, &few))(t)
+		if _, err := without.Bootstrap(must(r.enc.EncryptComplex(z, 0, 0, nil))(t)); !errors.Is(err, henc.ErrNoKey) {
+			t.Errorf("without the key of %d: %v", k, err)
+		}
+		without.Free()
 	}
 }
 
@@ -400,8 +450,10 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("no plan: %v", err)
 	}
 	ct := must(r.enc.EncryptComplex(nil, 0, 0, nil))(t)
-	if _, err := r.b.Bootstrap(ct.WithScale(ct.Scale * 2)); !errors.Is(err, henc.ErrScale) {
-		t.Errorf("scale: %v", err)
+	for _, scale := range []float64{r.plan.MaxScale() * 1.01, 0.99, math.NaN()} {
+		if _, err := r.b.Bootstrap(ct.WithScale(scale)); !errors.Is(err, henc.ErrScale) {
+			t.Errorf("scale %g: %v", scale, err)
+		}
 	}
 	if _, err := r.b.Bootstrap(nil); !errors.Is(err, henc.ErrDegree) {
 		t.Errorf("no ciphertext: %v", err)

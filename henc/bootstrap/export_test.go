@@ -8,7 +8,7 @@ const HalfWidth = halfWidth
 // SineLevels is what the sine takes.
 const SineLevels = sineLevels
 
-// Multiple is what messages are multiplied by before their modulus is raised.
+// Multiple is what messages of the scale of level 0 are multiplied by before their modulus is raised.
 func (pl *Plan) Multiple() int64 { return pl.multiple }
 
 // Modulus is the modulus of level 0.

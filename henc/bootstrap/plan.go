@@ -102,7 +102,7 @@ func NewPlan(p henc.Parameters, lit Literal) (*Plan, error) {
 	if err := henc.CheckSparse(p, p.SparseLimbs()); err != nil {
 		return nil, fmt.Errorf("bootstrapping with %q: %w", p.Name(), err)
 	}
-	pl.multiple = int64(math.Round(math.Exp2(room - float64(lit.LogRatio))))
+	pl.multiple = pl.multipleOf(pl.scaleIn)
 	for i := range lit.Stages {
 		pl.groups = append(pl.groups, (lit.LogSlots+lit.Stages-1-i)/lit.Stages)
 	}
@@ -194,16 +194,22 @@ func (pl *Plan) Level() int {
 	return pl.params.MaxLevel() - pl.lit.ToCoefficients - sineLevels - pl.lit.ToSlots
 }
 
-// Rotations are the rotations whose Galois keys the plan needs, ascending. It needs conjugation
+// Rotations are the rotations whose Galois keys make bootstrapping fast, ascending. It needs conjugation
 // and the relinearisation key too.
-func (pl *Plan) Rotations() []int {
+func (pl *Plan) Rotations() []int { return pl.rotations(henc.TransformRotations) }
+
+// LeastRotations are the fewest rotations that will do, at more key switches: powers of two, and some of
+// them the other way.
+func (pl *Plan) LeastRotations() []int { return pl.rotations(henc.LeastTransformRotations) }
+
+func (pl *Plan) rotations(of func(n int, diagonals []int) []int) []int {
 	if !pl.ready() {
 		return nil
 	}
 	set := map[int]bool{}
 	n := pl.params.Slots()
 	for _, s := range append(append([]stage(nil), pl.encode...), pl.decode...) {
-		for _, k := range henc.TransformRotations(n, slices.Collect(maps.Keys(s.m.diagonals))) {
+		for _, k := range of(n, slices.Collect(maps.Keys(s.m.diagonals))) {
 			set[k] = true
 		}
 	}
@@ -211,4 +217,32 @@ func (pl *Plan) Rotations() []int {
 		set[k] = true
 	}
 	return slices.Sorted(maps.Keys(set))
+}
+
+// MaxScale is the largest scale of a ciphertext whose values have parts in [-1, 1].
+func (pl *Plan) MaxScale() float64 {
+	if !pl.ready() {
+		return 0
+	}
+	return pl.modulus() / math.Exp2(float64(pl.lit.LogRatio))
+}
+
+// ScaleOf is the scale of a bootstrapped ciphertext that had the given one: ScaleAt(Level), but for what the
+// integer that raises the message is rounded by. It fails with henc.ErrScale outside 1..MaxScale.
+func (pl *Plan) ScaleOf(scale float64) (float64, error) {
+	if !pl.ready() {
+		return 0, fmt.Errorf("%w: no plan", henc.ErrParams)
+	}
+	if !(scale >= 1) || scale > pl.MaxScale() {
+		return 0, fmt.Errorf("%w: scale 2^%.2f, bootstrapping takes 2^0 to 2^%.2f", henc.ErrScale, math.Log2(scale),
+			math.Log2(pl.MaxScale()))
+	}
+	k := float64(pl.multipleOf(scale)) / float64(pl.multiple)
+	return pl.params.ScaleAt(pl.Level()) * (k * (scale / pl.scaleIn)), nil
+}
+
+// multipleOf is the integer that brings a message of a scale up to MaxScale near the message ratio. It stays
+// above 2^(LogRatio-1/16).
+func (pl *Plan) multipleOf(scale float64) int64 {
+	return max(int64(math.Exp2(1./16)*pl.modulus()/math.Exp2(float64(pl.lit.LogRatio))/scale), 1)
 }
