@@ -101,7 +101,8 @@ type ring struct {
 	moduli  []*modulus
 	method  cutrantt.Method
 	workers int
-	pools   sync.Map // memory of freed batches: *sync.Pool by number of residues
+	busy    atomic.Int64 // goroutines in run
+	pools   sync.Map     // memory of freed batches: *sync.Pool by number of residues
 
 	dividers, looseDividers plans[divider] // the second for transforms with n2 = 1 in vector code
 	switches                plans[switchPlan]
@@ -122,9 +123,15 @@ func (r *ring) Sync() error { return nil }
 const minParallel = 1 << 14
 
 // run calls f(0) ... f(n-1), each about cost residues of work, on the ring's
-// workers, and returns when all are done.
+// workers, and returns when all are done. Workers that are busy with other calls do not
+// help: where many calls run at a time, their goroutines would only take turns.
 func (r *ring) run(n, cost int, f func(i int)) {
 	workers := min(r.workers, n, n*cost/minParallel+1)
+	if workers > 1 {
+		others := int(r.busy.Add(1)) - 1
+		defer r.busy.Add(-1)
+		workers = min(workers, r.workers-others)
+	}
 	if workers <= 1 {
 		for i := range n {
 			f(i)
@@ -137,9 +144,13 @@ func (r *ring) run(n, cost int, f func(i int)) {
 			f(i)
 		}
 	}
+	r.busy.Add(int64(workers - 1))
 	var wg sync.WaitGroup
 	for range workers - 1 {
-		wg.Go(work)
+		wg.Go(func() {
+			defer r.busy.Add(-1)
+			work()
+		})
 	}
 	work()
 	wg.Wait()
