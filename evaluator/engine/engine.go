@@ -95,7 +95,8 @@ func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program
 	return out, err
 }
 
-// Parallel returns how many runs the devices take at a time.
+// Parallel returns how many runs the devices take at a time: those that are computed, and those
+// that wait for others to be added to.
 func (e *Engine) Parallel() (n int) {
 	for _, l := range e.lanes {
 		l.mu.Lock()

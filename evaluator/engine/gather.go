@@ -148,6 +148,7 @@ func (g *gatherer) take(line []*ticket) (batch, rest []*ticket) {
 type merger struct {
 	most  int // items
 	items [][]*ticket
+	room  int            // jobs that items can take yet
 	of    map[kind][]int // the items of a kind that may have more than one job
 	at    map[spot]int   // how many of them have a job at a place: the first ones
 }
@@ -164,7 +165,7 @@ type spot struct {
 }
 
 // full reports whether no job can be added.
-func (m *merger) full() bool { return len(m.items) >= m.most && len(m.of) == 0 }
+func (m *merger) full() bool { return len(m.items) >= m.most && m.room == 0 }
 
 // add reports whether there is room for a job.
 func (m *merger) add(t *ticket) bool {
@@ -174,6 +175,7 @@ func (m *merger) add(t *ticket) bool {
 		i := m.of[k][n]
 		m.items[i] = append(m.items[i], t)
 		m.at[at]++
+		m.room--
 		return true
 	}
 	if len(m.items) >= m.most {
@@ -185,6 +187,7 @@ func (m *merger) add(t *ticket) bool {
 		}
 		m.of[k] = append(m.of[k], len(m.items))
 		m.at[at]++
+		m.room += t.item.Routine.Places() - 1
 	}
 	m.items = append(m.items, []*ticket{t})
 	return true

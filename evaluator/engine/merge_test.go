@@ -269,8 +269,8 @@ func TestMergeJobs(t *testing.T) {
 	if n := r.devices[0].products.Load(); n < 1+2+8 || n > 1+3+8 { // the first takes one of a place away
 		t.Errorf("%d runs", n)
 	}
-	if n := r.e.Parallel(); n != mergePlaces {
-		t.Errorf("%d jobs at a time, want %d", n, mergePlaces)
+	if n := r.e.Parallel(); n != (1+fewestWaiting)*mergePlaces {
+		t.Errorf("%d jobs at a time, want %d", n, (1+fewestWaiting)*mergePlaces)
 	}
 }
 

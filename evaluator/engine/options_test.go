@@ -30,7 +30,8 @@ func (r ownRing) Backend() cutrantt.Backend { return r.backend }
 // TestRuns: devices take as many runs at a time as Runs says before there are any.
 func TestRuns(t *testing.T) {
 	for _, c := range []struct{ workers, batch, places, processor, gpu int }{
-		{1, 0, 0, 1, 2}, {2, 256, 0, 2, 512}, {2, 256, 8, 16, 2048}, {2, 2000, 8, 16, 4000}, {3, 4, 16, 48, 128},
+		{1, 0, 0, 1, 2}, {2, 256, 0, 2, 512}, {1, 256, 8, 8 + 32, 2048}, {2, 2000, 8, 16 + 32, 4000},
+		{3, 4, 16, 48 + 64, 128}, {16, 4, 8, 128 + 128, 64}, {16, 4, 4096, mostAdded, mostAdded},
 	} {
 		o := Options{Workers: c.workers, Batch: c.batch, Places: c.places, Logger: testrig.Quiet(), Now: time.Now}
 		if processor, gpu := o.Runs(); processor != c.processor || gpu != c.gpu {
