@@ -193,7 +193,9 @@ func TestChaos(t *testing.T) {
 			{broker: "mosquitto", limit: 256 << 10, chunk: "240KiB", conf: tight, size: medium},
 			{broker: "mosquitto", limit: 1 << 20, chunk: "1000KiB", conf: roomy, size: large},
 			{broker: "mosquitto", limit: 128 << 10, chunk: "112KiB", conf: roomy, size: fused, boards: 3},
+			{broker: "mosquitto", limit: 128 << 10, chunk: "112KiB", conf: roomy, size: fused, boards: 3, places: 8},
 			{broker: "embedded", limit: 128 << 10, chunk: "112KiB", size: fused, boards: 3, gpus: true},
+			{broker: "embedded", limit: 128 << 10, chunk: "112KiB", size: fused, boards: 3, gpus: true, places: 8},
 		})
 	}
 	total := count{faults: map[string]int{}}
@@ -214,6 +216,9 @@ func (l leg) name() string {
 	if l.boards > 0 {
 		name += fmt.Sprintf("-%dboards", l.boards)
 	}
+	if l.places > 0 {
+		name += fmt.Sprintf("-%dplaces", l.places)
+	}
 	if l.gpus {
 		name += "-2gpus"
 	}
@@ -223,7 +228,7 @@ func (l leg) name() string {
 func shortLegs(t *testing.T) []leg {
 	t.Helper()
 	return withRealBroker(t, []leg{{broker: "mosquitto", limit: 128 << 10, chunk: "8KiB", conf: roomy, size: small},
-		{broker: "embedded", limit: 256 << 10, chunk: "16KiB", size: small, boards: 2}})
+		{broker: "embedded", limit: 256 << 10, chunk: "16KiB", size: small, boards: 2, places: 4}})
 }
 
 // withRealBroker takes the embedded broker where there is no mosquitto.
@@ -302,6 +307,10 @@ func runLeg(t *testing.T, l leg, rounds int, seed uint64) *count {
 		r.start(b.process)
 	}
 	r.begun()
+	var w *witness
+	if l.boards > 0 {
+		w = newWitness(t, r.toEvaluator.Target())
+	}
 	began := time.Now()
 	for ; c.rounds < rounds && !t.Failed(); c.rounds++ {
 		r.round(c, rng)
@@ -363,6 +372,17 @@ func runLeg(t *testing.T, l leg, rounds int, seed uint64) *count {
 	}
 	if l.gpus {
 		r.gpus.judge(r)
+	}
+	switch {
+	case w == nil:
+	case l.places > 0:
+		n := w.together()
+		t.Logf("%d results are of windows that were added up", n)
+		if l.gpus && n == 0 {
+			t.Error("no windows were added up")
+		}
+	default:
+		r.compare(w)
 	}
 	if t.Failed() {
 		t.Logf("%s", r.logs())
@@ -457,6 +477,14 @@ var (
 		{"lo", "2*x + 1", func(lo, _ []float64) []float64 { return affine(lo) }},
 		{"hi", "2*x + 1", func(_, hi []float64) []float64 { return affine(hi) }},
 	}
+	// centred needs key switches, and has as many values as samples: it goes out alone.
+	centred = counted{"hi", "x - mean(x)", func(_, hi []float64) (out []float64) {
+		m := average(hi)
+		for _, v := range hi {
+			out = append(out, v-m)
+		}
+		return out
+	}}
 	mean = counted{"mean", "mean(x)", func(lo, _ []float64) []float64 { return []float64{average(lo)} }}
 	gap  = counted{"gap", "mean(x - y)", func(lo, hi []float64) []float64 {
 		return []float64{average(lo) - average(hi)}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -149,6 +148,7 @@ type leg struct {
 	size   size
 	boards int  // of a class, each enrolled in a file of its own; 0: one board, listed
 	gpus   bool // the evaluator computes on two emulated GPUs
+	places int  // of the class's stream: windows of several boards are added up; 0: none
 }
 
 // speed returns how many samples a board reads in a second while faults strike, and windows
@@ -262,7 +262,7 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 	r := &rig{t: t, dir: t.TempDir(), binary: binary, samples: samples, speed: fmt.Sprint(l.speed(), "x"),
 		mounted: os.Geteuid() == 0, programs: single}
 	if l.boards > 0 {
-		r.programs = append(slices.Clip(single), mean, l.size.pair)
+		r.programs = []counted{single[0], centred, mean, l.size.pair}
 	}
 	r.mkdir("holder", "cloud", "cloud/enrolled")
 	r.store = r.disk("cloud/store", l.size.disk)
@@ -377,8 +377,12 @@ func (r *rig) newBroker(l leg, address string) {
 
 // window returns what agent and evaluator say of the stream, up to its channels.
 func (l leg) window() string {
-	return fmt.Sprintf("name: counter\n    window: {samples: %d}\n    params: %s\n    channels:\n",
-		l.size.samples, l.size.params)
+	places := ""
+	if l.places > 0 {
+		places = fmt.Sprintf("    places: %d\n", l.places)
+	}
+	return fmt.Sprintf("name: counter\n    window: {samples: %d}\n    params: %s\n%s    channels:\n",
+		l.size.samples, l.size.params, places)
 }
 
 // devices makes the boards' identities and returns what the evaluator's configuration says
@@ -404,7 +408,7 @@ func (r *rig) devices(l leg) string {
 	stream := strings.ReplaceAll("    - "+l.window()+channels, "\n    ", "\n      ")
 	return "enrolled: enrolled\nclasses:\n  - name: boards\n    streams:\n" + stream + `programs:
   - {name: lo, for: boards, expr: 2*x + 1, inputs: {x: counter/lo}}
-  - {name: hi, for: boards, expr: 2*x + 1, inputs: {x: counter/hi}}
+  - {name: hi, for: boards, expr: x - mean(x), inputs: {x: counter/hi}}
   - {name: mean, for: boards, expr: mean(x), inputs: {x: counter/lo}}
   - name: ` + r.programs[3].name + `
     for: boards
