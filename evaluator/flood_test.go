@@ -20,17 +20,22 @@ import (
 // over and works jobs off, one by one, so that nothing depends on speed.
 type crowd struct {
 	*rig
-	s       *Service
-	sent    map[string]uint64 // windows that a device made
-	results map[string]int    // by device
+	s    *Service
+	sent map[string]uint64 // windows that a device made
+
+	mu      sync.Mutex
+	results map[string]int // by device
 }
 
 // newCrowd enrolls devices of a class with two programs that run as a set, and leaves room
-// for the windows of so many jobs.
-func newCrowd(t *testing.T, devices []string, room int) *crowd {
+// for the windows of so many jobs. With places, windows of several devices are added up.
+func newCrowd(t *testing.T, devices []string, room, places int) *crowd {
 	t.Helper()
 	cfg, dir := classConfig(t, forPump("temp", "mean(x)", map[string]string{"x": "count/temp"}),
 		forPump("load", "mean(x)", map[string]string{"x": "count/load"}))
+	for i := range cfg.Classes[0].Streams {
+		cfg.Classes[0].Streams[i].Places = places
+	}
 	cfg.Store = &config.Store{Dir: t.TempDir()}
 	cfg.SetDefaults()
 	for _, d := range devices {
@@ -42,8 +47,12 @@ func newCrowd(t *testing.T, devices []string, room int) *crowd {
 	cfg.Limits.Memory = config.Size(room * 8 * p.N() * p.LimbsAt(p.MaxLevel()))
 	var err error
 	if c.s, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Logger: testrig.Quiet(),
-		Keys:     []engine.Keys{{Context: c.ctx, Evaluation: c.keys}},
-		OnResult: func(e Event) { c.results[e.Meta.Subject]++ }}); err != nil {
+		Keys: []engine.Keys{{Context: c.ctx, Evaluation: c.keys}},
+		OnResult: func(e Event) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.results[e.Meta.Subject]++
+		}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.s.Close() })
@@ -71,19 +80,26 @@ func (c *crowd) offer(device string) bool {
 	return false
 }
 
-// work works so many jobs off, or all that there are.
-func (c *crowd) work(jobs int) {
+// work works so many jobs off, or all that there are: so many at a time.
+func (c *crowd) work(jobs, together int) {
 	c.t.Helper()
-	for range jobs {
-		if len(c.s.jobs.turns) == 0 {
-			return
-		}
-		j, _ := c.s.jobs.pop()
-		for _, one := range j.all() {
-			if err := c.s.work(c.t.Context(), one); err != nil {
-				c.t.Fatal(err)
+	for jobs > 0 && len(c.s.jobs.turns) > 0 {
+		var workers sync.WaitGroup
+		for range min(jobs, together) {
+			if len(c.s.jobs.turns) == 0 {
+				break
 			}
+			jobs--
+			j, _ := c.s.jobs.pop()
+			workers.Go(func() {
+				for _, one := range j.all() {
+					if err := c.s.work(c.t.Context(), one); err != nil {
+						c.t.Error(err)
+					}
+				}
+			})
 		}
+		workers.Wait()
 	}
 }
 
@@ -91,12 +107,17 @@ func (c *crowd) work(jobs int) {
 // than the service can do, delays no window of theirs: each has its results after one job of
 // every device. The flood gets what is left, is told busy beyond that, and loses nothing.
 func TestFloodOfOne(t *testing.T) {
+	t.Run("one by one", func(t *testing.T) { floodOfOne(t, 0, 1) })
+	t.Run("windows added up", func(t *testing.T) { floodOfOne(t, 4, 25) })
+}
+
+func floodOfOne(t *testing.T, places, together int) {
 	const flood = "flood"
 	devices := []string{flood}
 	for i := range 99 {
 		devices = append(devices, fmt.Sprint("quiet", i))
 	}
-	c := newCrowd(t, devices, 256)
+	c := newCrowd(t, devices, 256, places)
 	told := 0
 	for round := 1; round <= 2; round++ {
 		for i, d := range devices {
@@ -108,7 +129,7 @@ func TestFloodOfOne(t *testing.T) {
 			}
 		}
 		served := c.results[flood]
-		c.work(len(devices))
+		c.work(len(devices), together)
 		for _, d := range devices[1:] {
 			if c.results[d] != 2*round { // of two programs
 				t.Fatalf("round %d: %d results of %s after a job of every device", round, c.results[d], d)
@@ -121,12 +142,16 @@ func TestFloodOfOne(t *testing.T) {
 	if told == 0 {
 		t.Error("the flood was never told busy")
 	}
-	c.work(1000)
+	c.work(1000, together)
 	if n := c.results[flood]; n != 2*int(c.sent[flood]) {
 		t.Errorf("%d results of %d windows of the flood", n, c.sent[flood])
 	}
 	if !c.offer(flood) {
 		t.Error("the flood is refused although there is room again")
+	}
+	s := c.s.Stats()
+	if runs := s.Results / 2; places > 0 && s.Batches >= runs {
+		t.Errorf("%d runs of %d windows: none were added up", s.Batches, runs)
 	}
 }
 
