@@ -16,6 +16,9 @@
 // argument by (2*pi*v/2^9)^2/6 of the value v: 2^-15.3 for v = 1. There is no correction for it yet. Values
 // above 1 lose precision in proportion to their cube, and beyond 2^6 everything.
 //
+// Coefficients stops before SlotsToCoeffs: it puts the coefficients of a message, such as the readings of
+// compact windows, into slots.
+//
 // What does not exist yet: the compiler's automatic placement of bootstrapping in
-// programs, and a form for compact windows that stops before SlotsToCoeffs.
+// programs.
 package bootstrap

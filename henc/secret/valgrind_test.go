@@ -59,6 +59,13 @@ func compactWindow(t *testing.T) {
 	x := []float64{1, -0.5, 0.97, 0}
 	taint.Secret(x)
 	clean(t, "encrypt compact", func() { must(e.Encrypt(x, compact.Bits16, origin, secretSeed(t, "e")))(t) })
+	big := must(henc.NewContext(must(henc.Named("edge13-d3"))(t), henc.WithN2(1)))(t)
+	small := must(henc.NewContext(must(compact.Switching(key.Context().Parameters(), big.Parameters()))(t)))(t)
+	holder := must(secret.Generate(big, secretSeed(t, "k")))(t)
+	var common *secret.Key
+	clean(t, "common secret", func() { common = must(holder.CompactSecret(small))(t) })
+	clean(t, "key of a device", func() { must(common.CompactKey(key))(t) })
+	clean(t, "key of the common secret", func() { must(holder.CompactKey(common))(t) })
 }
 
 func operations(t *testing.T, ctx *henc.Context) {

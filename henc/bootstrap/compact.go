@@ -1,0 +1,200 @@
+package bootstrap
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/hencedge/hencedge/henc"
+)
+
+// The sine s of 2*pi*x, for x = v/2^r, is taken back to v by a cubic. With y = |s| at most Y = sin(2*pi/2^r),
+//
+//	arcsin(y) = y + y^3/6 + 3*y^5/40 + ...
+//
+// and the term of degree 5 loses its largest part to the others through the Chebyshev polynomial
+// T_5(t) = 16*t^5 - 20*t^3 + 5*t: with c1 = 1 - 3*Y^4/128 and c3 = 1/6 + 3*Y^2/32, c1*y + c3*y^3 is within
+// 3*Y^5/640 + Y^7/20 of arcsin(y). Over v that is 2^-20.9 for r = 6.
+
+// cubicLevels is what the correction takes.
+const cubicLevels = 2
+
+// cubic returns the coefficients of s and of s^3 for readings over ratio = 2^r.
+func cubic(ratio float64) (c1, c3 float64) {
+	y := math.Sin(2 * math.Pi / ratio)
+	unit := ratio / (2 * math.Pi)
+	return unit * (1 - 3*y*y*y*y/128), unit * (1.0/6 + 3*y*y/32)
+}
+
+// CoefficientSlot says where Coefficients puts coefficient i of a message: in which of the
+// two ciphertexts, and in which slot.
+func (pl *Plan) CoefficientSlot(i int) (half, slot int) {
+	n := pl.Slots()
+	if i < 0 || i >= 2*n {
+		return 0, 0
+	}
+	return i / n, int(bits.Reverse64(uint64(i%n)) >> (64 - pl.lit.LogSlots))
+}
+
+// CoefficientLevel is the level of what Coefficients returns.
+func (pl *Plan) CoefficientLevel() int { return max(pl.Level()+pl.sineTo()-cubicLevels, 0) }
+
+// sineTo is how many levels are between the sine and Level.
+func (pl *Plan) sineTo() int {
+	if !pl.ready() {
+		return 0
+	}
+	return pl.lit.ToSlots
+}
+
+// Coefficients is bootstrapping that stops before SlotsToCoeffs: the N coefficients of the message
+// of ct, in units of its scale, come to the slots of two ciphertexts at CoefficientLevel, where CoefficientSlot
+// says. Compact windows are such messages (henc/compact). ct is at level 0; its scale is the modulus over a
+// ratio of 2^4 to the plan's LogRatio. Slots of coefficients that used does not name are 0: these coefficients may
+// be anything, and used has N entries. A used coefficient of magnitude 1 at most is exact up to
+// (2*pi/ratio)^4/200 and the noise of the slots (docs/cryptography.md); one that is larger gives at most
+// 1.2*ratio/(2*pi).
+//
+// It fails with henc.ErrParams for a plan whose slots repeat, or one that leaves fewer than two levels; with
+// henc.ErrScale for another scale, henc.ErrLevel, henc.ErrMessage where used has another length, and henc.ErrNoKey.
+func (b *Bootstrapper) Coefficients(ct *henc.Ciphertext, used []bool) ([2]*henc.Ciphertext, error) {
+	const op = "coefficients to slots"
+	var none [2]*henc.Ciphertext
+	if b == nil || b.toDense == nil {
+		return none, fmt.Errorf("%s: %w: no bootstrapper", op, henc.ErrParams)
+	}
+	if n := b.plan.params.Slots(); b.plan.Slots() != n || b.plan.Level()+b.plan.sineTo() < cubicLevels {
+		return none, fmt.Errorf("%s: %w: the plan has %d slots of %d, and level %d", op, henc.ErrParams, b.plan.Slots(),
+			n, b.plan.Level())
+	}
+	if err := b.ctx.CheckCiphertext(ct); err != nil {
+		return none, fmt.Errorf("%s: %w", op, err)
+	}
+	if ct.Level != 0 {
+		return none, fmt.Errorf("%s: %w: the ciphertext is at level %d, not 0", op, henc.ErrLevel, ct.Level)
+	}
+	ratio := b.plan.modulus() / ct.Scale
+	if most := b.plan.lit.LogRatio; !(ratio >= 1<<4 && ratio <= math.Exp2(float64(most))) { // raise multiplies by 1
+		return none, fmt.Errorf("%s: %w: the modulus is 2^%.2f times the scale, it must be 2^4 to 2^%d", op,
+			henc.ErrScale, math.Log2(ratio), most)
+	}
+	if len(used) != b.plan.params.N() {
+		return none, fmt.Errorf("%s: %w: %d marks for %d coefficients", op, henc.ErrMessage, len(used),
+			b.plan.params.N())
+	}
+	out, err := b.coefficients(ct, ratio, used)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", op, err)
+	}
+	return out, nil
+}
+
+func (b *Bootstrapper) coefficients(
+	ct *henc.Ciphertext, ratio float64, used []bool,
+) (out [2]*henc.Ciphertext, err error) {
+	raised, err := b.raise(ct)
+	if err != nil {
+		return out, fmt.Errorf("raise the modulus: %w", err)
+	}
+	halves, err := b.toCoefficients(raised)
+	b.free(raised)
+	if err != nil {
+		return out, err
+	}
+	sines, err := sine(b.pair, halves)
+	b.pair.Free(halves)
+	if err != nil {
+		return out, fmt.Errorf("sine: %w", err)
+	}
+	defer b.pair.Free(sines)
+	for half := range out {
+		mask := make([]float64, b.plan.params.Slots())
+		for i, u := range used {
+			if h, slot := b.plan.CoefficientSlot(i); u && h == half {
+				mask[slot] = 1
+			}
+		}
+		if out[half], err = b.correct(sines.At(half), ratio, mask); err != nil {
+			b.free(out[0])
+			return [2]*henc.Ciphertext{}, fmt.Errorf("correction: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// correct is mask*(c1*y + c3*y^3), two levels below y, by the sum of c1*mask*y and (c3*mask*y)*y^2. The
+// mask takes no level of its own.
+//
+// The scales: f at the end, f*R for the sum before the last rescaling by R. The factors y^2 and c3*mask*y have half
+// and twice its root: what is rounded in the second is multiplied by y^2, which is near 1 where a coefficient may be
+// anything, and in the first by less than 1/4.
+func (b *Bootstrapper) correct(y *henc.Ciphertext, ratio float64, mask []float64) (*henc.Ciphertext, error) {
+	c1, c3 := cubic(ratio)
+	p, level := b.plan.params, y.Level-1
+	end := p.ScaleAt(level - 1)
+	sum, drop := end*p.RescaleFactor(level), p.RescaleFactor(y.Level)
+	factor := math.Log2(math.Sqrt(sum)/2*drop)/2 - math.Log2(y.Scale)
+	square, err := b.square(y, math.Exp2(max(0, math.Round(factor))))
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(square)
+	cube, err := b.masked(y, c3, mask, sum/square.Scale)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(cube)
+	if cube, err = b.ev.Mul(cube, square); err != nil {
+		return nil, err
+	}
+	defer b.free(cube)
+	linear, err := b.masked(y, c1, mask, sum)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(linear)
+	all, err := b.ev.Add(linear, cube.WithScale(sum))
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(all)
+	out, err := b.ev.Rescale(all)
+	if err != nil {
+		return nil, err
+	}
+	return out.WithScale(end), nil
+}
+
+// square is y^2, rescaled. y is multiplied by factor at a scale as much larger, so that the product
+// has room for the rescaling.
+func (b *Bootstrapper) square(y *henc.Ciphertext, factor float64) (*henc.Ciphertext, error) {
+	large, err := b.ev.MulConst(y, 1, factor)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(large)
+	return b.ev.MulRescale(large, large)
+}
+
+// masked is v*mask*y, rescaled, at the scale.
+func (b *Bootstrapper) masked(y *henc.Ciphertext, v float64, mask []float64, scale float64) (*henc.Ciphertext, error) {
+	values := make([]float64, len(mask))
+	for i, m := range mask {
+		values[i] = v * m
+	}
+	pt, err := b.ctx.Encoder().EncodeReal(values, y.Level, scale*b.plan.params.RescaleFactor(y.Level)/y.Scale)
+	if err != nil {
+		return nil, err
+	}
+	defer b.ctx.Ring().Free(pt.Value)
+	product, err := b.ev.MulPlain(y, pt)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(product)
+	out, err := b.ev.Rescale(product)
+	if err != nil {
+		return nil, err
+	}
+	return out.WithScale(scale), nil
+}
