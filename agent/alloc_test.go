@@ -42,7 +42,7 @@ func TestWindowAllocations(t *testing.T) {
 		deps.Context = ctx
 		bytes, objects := windowAllocations(t, cfg, deps)
 		t.Logf("n2 = %d: %d bytes in %d objects; a ciphertext has %d bytes, the samples %d", n2, bytes, objects,
-			ctx.Parameters().CiphertextBytes(cfg.Streams[0].LevelAt(ctx.Parameters().MaxLevel()), false), 8*3*512)
+			ctx.Parameters().CiphertextBytes(cfg.Streams[0].LevelAt(ctx.Parameters().Depth()), false), 8*3*512)
 		if bytes > mostBytes || objects > mostObjects {
 			t.Errorf("n2 = %d: a window allocates %d bytes in %d objects, want at most %d in %d", n2, bytes, objects,
 				mostBytes, mostObjects)

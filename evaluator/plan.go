@@ -254,7 +254,7 @@ func (p *Planned) fitsLimits(cfg *config.Evaluator) error {
 	held := map[streamID]int64{} // bytes of the windows that a result needs, by stream
 	for _, in := range c.Inputs() {
 		st := p.sourceOf(in)
-		need := int64(c.Parameters().CiphertextBytes(st.LevelAt(c.Parameters().MaxLevel()), false) + transport.MaxMeta)
+		need := int64(c.Parameters().CiphertextBytes(st.LevelAt(c.Parameters().Depth()), false) + transport.MaxMeta)
 		if limit := int64(cfg.Limits.Object); limit > 0 && need > limit {
 			return fmt.Errorf("program %q: windows of %s have up to %d KiB, limits.object is %d KiB; raise it",
 				c.Name(), in, (need+1023)>>10, limit>>10)

@@ -110,7 +110,7 @@ func (p *Plan) hold(cfg *config.Evaluator, groups [][]*Planned, c *Costs) {
 func (p *Planned) windowBytes() (n int64) {
 	for _, in := range p.Circuit.Inputs() {
 		st := p.sourceOf(in)
-		n += 8 * int64(p.params.N()) * int64(p.params.LimbsAt(st.LevelAt(p.params.MaxLevel())))
+		n += 8 * int64(p.params.N()) * int64(p.params.LimbsAt(st.LevelAt(p.params.Depth())))
 	}
 	return n
 }

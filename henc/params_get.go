@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -152,6 +153,16 @@ func (p Parameters) RescaleFactor(level int) float64 {
 // Insecure reports whether the literal was admitted with the insecure flag. Keys
 // of such parameters are never written.
 func (p Parameters) Insecure() bool { return p.data().lit.Insecure }
+
+// SwitchingKeyBytes is about the size of a relinearisation or Galois key in a file, with the seed of its uniform
+// halves.
+func (p Parameters) SwitchingKeyBytes() int {
+	sum := 0
+	for _, m := range p.data().moduli {
+		sum += bits.Len32(m.Q)
+	}
+	return p.Dnum(p.MaxLevel()) * sum * p.N() / 8
+}
 
 // SecurityBound is the largest log2(QP) for 128 bits at this ring degree, 0 where
 // the table has none.

@@ -13,8 +13,7 @@ func Names() []string { return setNames(false, false) }
 // BootstrapNames.
 func InsecureNames() []string { return setNames(true, false) }
 
-// BootstrapNames lists the secure named sets with levels for bootstrapping. The roles of hencedge cannot
-// use them yet: they would encrypt and plan with levels that only bootstrapping may use.
+// BootstrapNames lists the secure named sets with levels for bootstrapping.
 func BootstrapNames() []string { return setNames(false, true) }
 
 func setNames(insecure, bootstrap bool) (names []string) {
@@ -27,28 +26,8 @@ func setNames(insecure, bootstrap bool) (names []string) {
 }
 
 // Named returns a named parameter set. It fails with ErrUnknownSet for a name that
-// is not in Names, and with ErrSecurity for an insecure set.
+// is neither in Names nor in BootstrapNames, and with ErrSecurity for an insecure set.
 func Named(name string) (Parameters, error) {
-	p, err := secure(name)
-	if err == nil && p.UpperLevels() > 0 {
-		return Parameters{}, fmt.Errorf("%w: %q is for bootstrapping, which is available from Go only; known: %s",
-			ErrUnknownSet, name, strings.Join(Names(), ", "))
-	}
-	return p, err
-}
-
-// NamedBootstrap is Named for the sets of BootstrapNames.
-func NamedBootstrap(name string) (Parameters, error) {
-	p, err := secure(name)
-	if err == nil && p.UpperLevels() == 0 {
-		return Parameters{}, fmt.Errorf("%w: %q has no levels for bootstrapping; known: %s", ErrUnknownSet, name,
-			strings.Join(BootstrapNames(), ", "))
-	}
-	return p, err
-}
-
-// secure refuses insecure sets.
-func secure(name string) (Parameters, error) {
 	p, err := named(name)
 	if err == nil && p.Insecure() {
 		return Parameters{}, fmt.Errorf("%w: %q has log2(QP) = %.1f, above the bound of %d for 128 bits at N = 2^%d; "+
@@ -58,7 +37,17 @@ func secure(name string) (Parameters, error) {
 	return p, err
 }
 
-// NamedInsecure returns any named set, also an insecure one or one for bootstrapping. It is for
+// NamedBootstrap is Named for the sets of BootstrapNames only.
+func NamedBootstrap(name string) (Parameters, error) {
+	p, err := Named(name)
+	if err == nil && p.UpperLevels() == 0 {
+		return Parameters{}, fmt.Errorf("%w: %q has no levels for bootstrapping; known: %s", ErrUnknownSet, name,
+			strings.Join(BootstrapNames(), ", "))
+	}
+	return p, err
+}
+
+// NamedInsecure returns any named set, also an insecure one. It is for
 // benchmarks behind an explicit flag, and for tests.
 func NamedInsecure(name string) (Parameters, error) { return named(name) }
 
@@ -89,5 +78,6 @@ func named(name string) (Parameters, error) {
 			return p, err
 		}
 	}
-	return Parameters{}, fmt.Errorf("%w: %q; known: %s", ErrUnknownSet, name, strings.Join(Names(), ", "))
+	return Parameters{}, fmt.Errorf("%w: %q; known: %s", ErrUnknownSet, name,
+		strings.Join(append(Names(), BootstrapNames()...), ", "))
 }

@@ -162,8 +162,8 @@ func TestInsecureSetIsRefusedWithBothNumbers(t *testing.T) {
 		if err != nil || p.Insecure() || p.UpperLevels() == 0 || p.LogQP() > float64(p.SecurityBound()) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := Named(name); !errors.Is(err, ErrUnknownSet) {
-			t.Errorf("%s for roles: %v", name, err)
+		if q, err := Named(name); err != nil || !q.Equal(p) || q.Depth() != p.MaxLevel()-p.UpperLevels() {
+			t.Errorf("%s for roles: %v, depth %d", name, err, q.Depth())
 		}
 	}
 	for _, get := range []func(string) (Parameters, error){Named, NamedBootstrap} {

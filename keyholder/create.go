@@ -105,7 +105,8 @@ func (s *Set) Rotate(o RotateOptions) (Epoch, error) {
 		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
 	}
 	current := s.manifest.Current()
-	needs := Needs{Rotations: current.Rotations, Conjugation: current.Conjugation, NoRelinearise: !current.Relinearise}
+	needs := Needs{Rotations: current.Rotations, Conjugation: current.Conjugation,
+		NoRelinearise: !current.Relinearise, Bootstrap: current.Bootstrap}
 	if needs.Rotations == nil {
 		needs.Rotations = []int{}
 	}

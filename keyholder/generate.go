@@ -11,15 +11,17 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bootstrap"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/durable"
+	"github.com/hencedge/hencedge/keyset"
 )
 
 // generate makes the keys of an epoch and moves them into its directory in one step. The
 // caller adds the epoch to the manifest. Evaluation keys go to disk one by one. After an
 // error nothing is left; sweep removes what a killed process left.
 func (s *Set) generate(number uint32, needs Needs, now time.Time, o generateOptions) (e Epoch, err error) {
-	rotations, err := needs.normalise(s.params)
+	needs, err = needs.normalise(s.params)
 	if err != nil {
 		return Epoch{}, err
 	}
@@ -41,10 +43,10 @@ func (s *Set) generate(number uint32, needs Needs, now time.Time, o generateOpti
 	defer func() { err = errors.Join(err, key.Wipe()) }()
 	key.SetEpoch(number)
 	g := &generator{ctx: ctx, key: key, needs: needs, progress: o.progress, epoch: Epoch{
-		Epoch: number, Created: now, Rotations: rotations, Conjugation: needs.Conjugation,
-		Relinearise: s.params.Alpha() > 0 && !needs.NoRelinearise, Files: map[string]string{},
+		Epoch: number, Created: now, Rotations: needs.Rotations, Conjugation: needs.Conjugation,
+		Relinearise: !needs.NoRelinearise, Bootstrap: needs.Bootstrap, Files: map[string]string{},
 	}}
-	for _, k := range rotations {
+	for _, k := range needs.Rotations {
 		g.elements = append(g.elements, henc.GaloisElement(s.params, k))
 	}
 	if needs.Conjugation {
@@ -107,6 +109,23 @@ type Needs struct {
 	Conjugation bool
 	// NoRelinearise leaves out the key for products of ciphertexts.
 	NoRelinearise bool
+	// Bootstrap adds what bootstrapping needs, all of it: for sets with levels for it only.
+	Bootstrap keyset.Bootstrap
+}
+
+// Size is how many keys an epoch with the needs has, and about how many bytes the file of those for
+// evaluators. It fails where Create would.
+func (n Needs) Size(p henc.Parameters) (keys int, bytes int64, err error) {
+	if n, err = n.normalise(p); err != nil {
+		return 0, 0, err
+	}
+	keys = len(n.Rotations)
+	for _, one := range []bool{n.Conjugation, !n.NoRelinearise, n.Bootstrap != keyset.BootstrapNone} {
+		if one {
+			keys++
+		}
+	}
+	return 1 + keys, int64(keys) * int64(p.SwitchingKeyBytes()), nil
 }
 
 // PowersOfTwo returns the rotations 1, 2, 4, ..., N/4. Every other rotation is a sequence
@@ -119,32 +138,67 @@ func PowersOfTwo(p henc.Parameters) []int {
 	return r
 }
 
-// normalise returns the rotations in ascending order, each once. It refuses those outside
+// normalise returns the needs with all rotations, in ascending order, each once. It refuses those outside
 // 1..N/2-1, which are mistakes: 0 is no rotation, and there are only N/2 slots.
-func (n Needs) normalise(p henc.Parameters) ([]int, error) {
+func (n Needs) normalise(p henc.Parameters) (Needs, error) {
+	n.NoRelinearise = n.NoRelinearise || p.Alpha() == 0
 	if n.Rotations == nil && p.Alpha() > 0 {
-		return PowersOfTwo(p), nil
+		n.Rotations = PowersOfTwo(p)
 	}
 	out := []int{}
 	for _, k := range n.Rotations {
 		if k < 1 || k >= p.Slots() {
-			return nil, fmt.Errorf("%w by %d: %s has %d slots, so that rotations are by 1 to %d (to the right by k is "+
+			return n, fmt.Errorf("%w by %d: %s has %d slots, so that rotations are by 1 to %d (to the right by k is "+
 				"to the left by %d-k)", ErrRotation, k, p.Name(), p.Slots(), p.Slots()-1, p.Slots())
 		}
 		out = append(out, k)
 	}
+	if n.Bootstrap != keyset.BootstrapNone {
+		more, err := bootstrapRotations(p, n.Bootstrap)
+		if err != nil {
+			return n, err
+		}
+		out = append(out, more...)
+		n.Conjugation, n.NoRelinearise = true, false
+	}
 	slices.Sort(out)
-	out = slices.Compact(out)
+	n.Rotations = slices.Compact(out)
 	if p.Alpha() == 0 && (len(out) > 0 || n.Conjugation) {
-		return nil, fmt.Errorf("parameters %s have no special primes, so no rotation keys; use a set that has them, "+
+		return n, fmt.Errorf("parameters %s have no special primes, so no rotation keys; use a set that has them, "+
 			"such as edge12-d1", p.Name())
 	}
-	return out, nil
+	return n, nil
+}
+
+// bootstrapRotations returns the rotations of bootstrapping, from 1 to N/2-1.
+func bootstrapRotations(p henc.Parameters, b keyset.Bootstrap) ([]int, error) {
+	lit, err := bootstrap.LiteralOf(p)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := bootstrap.NewPlan(p, lit)
+	if err != nil {
+		return nil, err
+	}
+	var ks []int
+	switch b {
+	case keyset.BootstrapFast:
+		ks = plan.Rotations()
+	case keyset.BootstrapSmall:
+		ks = plan.LeastRotations()
+	default:
+		return nil, fmt.Errorf("keys of bootstrapping are %s or %s, not %q", keyset.BootstrapFast,
+			keyset.BootstrapSmall, b)
+	}
+	for i, k := range ks {
+		ks[i] = (k + p.Slots()) % p.Slots()
+	}
+	return ks, nil
 }
 
 // Progress tells how many keys are made.
 type Progress struct {
-	Done, Total int // public, relinearisation and Galois keys
+	Done, Total int // public, relinearisation and Galois keys, and one for the two of bootstrapping
 }
 
 // generator makes the keys of one epoch.
@@ -171,6 +225,9 @@ func (g *generator) told() error {
 	}
 	total := 1 + len(g.elements)
 	if g.epoch.Relinearise {
+		total++
+	}
+	if g.epoch.Bootstrap != keyset.BootstrapNone {
 		total++
 	}
 	return g.progress(Progress{Done: g.done, Total: total})
@@ -212,12 +269,14 @@ func (g *generator) write() error {
 // writeEvaluation makes the evaluation keys one by one. Each is written and freed before
 // the next.
 func (g *generator) writeEvaluation(id [16]byte) error {
-	var last *henc.SwitchingKey
+	var last, sparse *henc.SwitchingKey
 	free := func() {
-		if last != nil {
-			g.ctx.Ring().Free(last.Value)
+		for _, k := range []*henc.SwitchingKey{last, sparse} {
+			if k != nil {
+				g.ctx.Ring().Free(k.Value)
+			}
 		}
-		last = nil
+		last, sparse = nil, nil
 	}
 	defer free()
 	next := func(k *henc.SwitchingKey, err error) (*henc.SwitchingKey, error) {
@@ -232,6 +291,18 @@ func (g *generator) writeEvaluation(id [16]byte) error {
 		free()
 		made, err := g.key.GaloisKeys([]uint64{element})
 		return next(made[element], err)
+	}
+	if g.epoch.Bootstrap != keyset.BootstrapNone {
+		stream.Sparse = func() (*henc.SparseKeys, error) {
+			free()
+			made, err := g.key.SparseKeys()
+			if err != nil {
+				return nil, err
+			}
+			sparse = made.To
+			_, err = next(made.From, nil)
+			return made, err
+		}
 	}
 	if g.epoch.Relinearise {
 		stream.Relin = func() (*henc.SwitchingKey, error) { return next(g.key.RelinKey()) }

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"testing"
 	"testing/cryptotest"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyset"
 )
 
 // readChecked reads a public file of an epoch.
@@ -142,5 +145,39 @@ func TestKeysAreHedged(t *testing.T) {
 			}
 			seen[e.KeyID] = true
 		}
+	}
+}
+
+// TestBootstrapNeeds: the keys of bootstrapping are whole, within the sizes that the documentation states,
+// and only for sets that have levels for them.
+func TestBootstrapNeeds(t *testing.T) {
+	for _, c := range []struct {
+		params  string
+		kind    keyset.Bootstrap
+		keys    int
+		largest float64 // GiB
+	}{
+		{"boot15", keyset.BootstrapFast, 29, 0.95},
+		{"boot15", keyset.BootstrapSmall, 20, 0.65},
+		{"boot16", keyset.BootstrapFast, 33, 3.5},
+		{"boot16", keyset.BootstrapSmall, 21, 1.5},
+	} {
+		p := params(t, c.params)
+		keys, size, err := Needs{Bootstrap: c.kind}.Size(p)
+		if err != nil || keys != c.keys || float64(size) > c.largest*(1<<30) || size < 1<<28 {
+			t.Errorf("%s, %s: %d keys of %d bytes, %v", c.params, c.kind, keys, size, err)
+		}
+		n, err := Needs{Rotations: []int{3}, NoRelinearise: true, Bootstrap: c.kind}.normalise(p)
+		if err != nil || !n.Conjugation || n.NoRelinearise || !slices.IsSorted(n.Rotations) ||
+			n.Rotations[0] < 1 || n.Rotations[len(n.Rotations)-1] != p.Slots()-8 || !slices.Contains(n.Rotations, 3) {
+			t.Errorf("%s, %s: %+v, %v", c.params, c.kind, n, err)
+		}
+	}
+	none := Needs{Bootstrap: keyset.BootstrapFast}
+	if _, _, err := none.Size(params(t, "edge13-d3")); !errors.Is(err, henc.ErrUnknownSet) {
+		t.Errorf("a set without levels: %v", err)
+	}
+	if _, _, err := (Needs{Bootstrap: "large"}).Size(params(t, "boot15")); err == nil {
+		t.Error("keys of an unknown kind")
 	}
 }

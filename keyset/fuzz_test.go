@@ -14,6 +14,7 @@ func FuzzParseManifest(f *testing.F) {
 		`,"created":"2026-11-21T11:49:04Z","accept_until":"2026-12-21T11:49:04Z","rotations":[1,2]` +
 		`,"conjugation":false,"relinearise":false,"public_bytes":44126,"evaluation_bytes":176272` +
 		`,"files":{"public.key":"40ebd351"}}]}`))
+	f.Add([]byte(`{"version":1,"epochs":[{"epoch":1,"key_id":"20bc4ede8f91536f5d43f2bf4ad2fb6c","bootstrap":"fast"}]}`))
 	f.Add([]byte(`{"version":1,"epochs":[]}`))
 	f.Add([]byte(`{"version": 1, "params": "bench-paper16-insecure", "epochs": [{}]}`))
 	f.Add([]byte(`{}`))
@@ -33,6 +34,9 @@ func FuzzParseManifest(f *testing.F) {
 			id, err := e.ID()
 			if err != nil {
 				t.Fatal(err)
+			}
+			if e.Bootstrap != BootstrapNone && e.Bootstrap != BootstrapFast && e.Bootstrap != BootstrapSmall {
+				t.Fatalf("epoch %d bootstraps %q", e.Epoch, e.Bootstrap)
 			}
 			if got, ok := m.ByID(id); !ok || got.Epoch != e.Epoch {
 				t.Fatalf("epoch %d is found as %d, %v", e.Epoch, got.Epoch, ok)

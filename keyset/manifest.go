@@ -67,14 +67,29 @@ type Epoch struct {
 	AcceptUntil time.Time `json:"accept_until,omitzero"`
 	// Rotations that the evaluation key serves, in slots, ascending; and
 	// whether it can conjugate and relinearise.
-	Rotations       []int `json:"rotations"`
-	Conjugation     bool  `json:"conjugation"`
-	Relinearise     bool  `json:"relinearise"`
-	PublicBytes     int64 `json:"public_bytes"`
-	EvaluationBytes int64 `json:"evaluation_bytes"`
+	Rotations   []int `json:"rotations"`
+	Conjugation bool  `json:"conjugation"`
+	Relinearise bool  `json:"relinearise"`
+	// Bootstrap says with which keys it can bootstrap; their rotations are in Rotations.
+	Bootstrap       Bootstrap `json:"bootstrap,omitempty"`
+	PublicBytes     int64     `json:"public_bytes"`
+	EvaluationBytes int64     `json:"evaluation_bytes"`
 	// Files holds the SHA-256 (hex) of every public file of the epoch.
 	Files map[string]string `json:"files"`
 }
+
+// Bootstrap says with which keys an evaluator bootstraps.
+type Bootstrap string
+
+// The keys of bootstrapping. Both kinds have those of the sparse secret.
+const (
+	// BootstrapNone are no keys.
+	BootstrapNone Bootstrap = ""
+	// BootstrapFast are keys for every baby step.
+	BootstrapFast Bootstrap = "fast"
+	// BootstrapSmall are the fewest keys, with more key switches.
+	BootstrapSmall Bootstrap = "small"
+)
 
 // Dir is the epoch's directory inside the key set.
 func (e Epoch) Dir() string { return fmt.Sprintf("epoch-%04d", e.Epoch) }
@@ -134,6 +149,9 @@ func ParseManifest(b []byte) (*Manifest, error) {
 		last = e.Epoch
 		if _, err := e.ID(); err != nil {
 			return nil, err
+		}
+		if !slices.Contains([]Bootstrap{BootstrapNone, BootstrapFast, BootstrapSmall}, e.Bootstrap) {
+			return nil, fmt.Errorf("%w: %s: epoch %d bootstraps %q", ErrCorrupt, ManifestFile, e.Epoch, e.Bootstrap)
 		}
 		if seen[e.KeyID] {
 			return nil, fmt.Errorf("%w: %s: key id %s stands in two epochs", ErrCorrupt, ManifestFile, e.KeyID)

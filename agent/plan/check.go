@@ -195,7 +195,7 @@ func (c *checker) unknown(err error) {
 	if errors.Is(err, henc.ErrUnknownSet) {
 		err = fmt.Errorf("%w %q", henc.ErrUnknownSet, name)
 	}
-	c.fail("streams[0].params", "use one of "+strings.Join(henc.Names(), ", "), err)
+	c.fail("streams[0].params", "use one of "+strings.Join(append(henc.Names(), henc.BootstrapNames()...), ", "), err)
 }
 
 // inputs makes the inputs.
@@ -272,7 +272,7 @@ const listSensors = "`hencedge agent discover` lists the sensors of this machine
 // layout checks one stream against the parameters.
 func (c *checker) layout(i int, params henc.Parameters) *seal.Stream {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
-	s := &seal.Stream{Config: cfg, Level: cfg.LevelAt(params.MaxLevel()), Layout: cfg.LayoutHash(),
+	s := &seal.Stream{Config: cfg, Level: cfg.LevelAt(params.Depth()), Layout: cfg.LayoutHash(),
 		Place: c.cfg.PlaceIn(cfg),
 		Topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
 	before := len(c.errs.List)
@@ -285,8 +285,8 @@ func (c *checker) layout(i int, params henc.Parameters) *seal.Stream {
 			fmt.Errorf("%d channels of %d samples take %d slots; %s has %d", len(cfg.Channels), cfg.Window.Samples,
 				need, of, slots))
 	}
-	if s.Level > params.MaxLevel() {
-		c.fail(at+".level", fmt.Sprintf("use a level from 0 to %d", params.MaxLevel()),
+	if s.Level > params.Depth() {
+		c.fail(at+".level", fmt.Sprintf("use a level from 0 to %d", params.Depth()),
 			fmt.Errorf("%s has no level %d", params.Name(), s.Level))
 	} else if cfg.LogScale != 0 {
 		s.Scale = math.Ldexp(1, cfg.LogScale)

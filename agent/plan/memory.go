@@ -77,7 +77,7 @@ func memoryLimit(cfg *config.Agent, tables func(n int) int) int64 {
 		if i == 0 { // one key for all streams
 			limit += limbs * int64(8*p.N()+tables(p.N()))
 		}
-		body := int64(p.CiphertextBytes(min(s.LevelAt(p.MaxLevel()), p.MaxLevel()),
+		body := int64(p.CiphertextBytes(min(s.LevelAt(p.Depth()), p.Depth()),
 			cfg.Keys.Mode == config.KeyModeSymmetric))
 		largest = max(largest, body)
 	}

@@ -175,7 +175,7 @@ func (f benchFlags) options() (benchmark.Options, error) {
 		}
 	}
 	for _, name := range names {
-		get := secureSet
+		get := henc.Named
 		if f.insecure || f.table {
 			get = henc.NamedInsecure
 		}
@@ -189,12 +189,4 @@ func (f benchFlags) options() (benchmark.Options, error) {
 		o.Params = append(o.Params, p)
 	}
 	return o, nil
-}
-
-// secureSet returns a named set for the roles or for bootstrapping.
-func secureSet(name string) (henc.Parameters, error) {
-	if p, err := henc.NamedBootstrap(name); err == nil {
-		return p, nil
-	}
-	return henc.Named(name)
 }

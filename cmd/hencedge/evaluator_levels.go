@@ -86,7 +86,7 @@ func streamLevels(cfg *config.Evaluator) ([]streamLevel, error) {
 		}
 		n := needsOf(plan, s.device, s.class)[s.Name]
 		l := streamLevel{Device: s.device, Class: s.class, Stream: s.Name,
-			Programs: n.Programs, Level: s.LevelAt(params.MaxLevel()),
+			Programs: n.Programs, Level: s.LevelAt(params.Depth()),
 			Least: n.Level}
 		l.Bytes, l.Fewest = params.CiphertextBytes(l.Level, false), params.CiphertextBytes(l.Least, false)
 		l.Good = l.Level == l.Least

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bootstrap"
+	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyset"
 )
@@ -22,6 +25,67 @@ func parameters(t *testing.T) henc.Parameters {
 }
 
 func makeContext(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
+
+// TestLoadBootstrapKeys: what the key holder exports for boot15 bootstraps. It takes 3 GiB and some minutes.
+func TestLoadBootstrapKeys(t *testing.T) {
+	if os.Getenv("HENCEDGE_TEST_DEEP") != "1" {
+		testenv.Missing(t, "deep", "HENCEDGE_TEST_DEEP is not 1")
+	}
+	p, err := henc.Named("boot15")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	set, err := keyholder.Create(filepath.Join(dir, "set"),
+		keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{}, Bootstrap: keyset.BootstrapSmall}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := set.Export(keyholder.RoleEvaluator, filepath.Join(dir, "export"), keyholder.ExportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := LoadKeys(filepath.Join(dir, "export"), keyset.Anyone(), makeContext)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := keys[0].Context
+	raw, err := os.ReadFile(filepath.Join(dir, "set", "epoch-0001", keyset.SecretFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := secret.Unmarshal(ctx, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lit, err := bootstrap.LiteralOf(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := bootstrap.NewPlan(p, lit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bootstrap.New(ctx, plan, keys[0].Evaluation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ct, err := secret.NewSeededEncryptor(ctx, key).EncryptReal([]float64{0.5, -0.25}, 0, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ct, err = b.Bootstrap(ct); err != nil {
+		t.Fatal(err)
+	}
+	got, err := secret.NewDecryptor(ctx, key).DecryptReal(ct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{0.5, -0.25, 0} {
+		if d := got[i] - want; d > 0x1p-12 || d < -0x1p-12 {
+			t.Errorf("slot %d is %g, want %g", i, got[i], want)
+		}
+	}
+}
 
 // TestLoadKeys reads what the key holder exports, and refuses what was changed.
 func TestLoadKeys(t *testing.T) {

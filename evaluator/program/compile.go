@@ -55,7 +55,7 @@ func (a *adviser) advice(err *Error) string {
 	var ways []string
 	lowered := false
 	for _, v := range a.prog.Vars {
-		lowered = lowered || v.Stream.Level != nil && *v.Stream.Level < a.params.MaxLevel()
+		lowered = lowered || v.Stream.Level != nil && *v.Stream.Level < a.params.Depth()
 	}
 	if lowered {
 		if c, e := compileChanged(a.prog, a.params, func(st *config.Stream) { st.Level = nil }); e == nil {

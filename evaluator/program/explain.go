@@ -155,7 +155,7 @@ func (c *Circuit) Explain() Explanation {
 	e := Explanation{
 		Program: c.prog.Name, Expr: c.prog.Expr, Class: c.prog.Class,
 		Params: c.params.Name(),
-		Depth:  c.Depth(), MaxLevel: c.params.MaxLevel(), Policy: c.policy.String(),
+		Depth:  c.Depth(), MaxLevel: c.params.Depth(), Policy: c.policy.String(),
 		Least: c.least(), Result: c.resultInfo(), Keys: c.keyInfo(),
 	}
 	for _, in := range c.Inputs() {
@@ -265,7 +265,7 @@ func (r *routine) keyInfo() KeyInfo {
 	if k.Relinearise {
 		k.Count++
 	}
-	k.Bytes = k.Count * switchingKeyBytes(r.params)
+	k.Bytes = k.Count * r.params.SwitchingKeyBytes()
 	return k
 }
 
@@ -315,14 +315,4 @@ func polyBytes(p henc.Parameters, level int) int {
 		n += bits.Len32(q) * p.N() / 8
 	}
 	return n
-}
-
-// switchingKeyBytes returns the size of a relinearisation or rotation key whose uniform halves
-// are seeds.
-func switchingKeyBytes(p henc.Parameters) int {
-	n := polyBytes(p, p.MaxLevel())
-	for _, q := range p.P() {
-		n += bits.Len32(q) * p.N() / 8
-	}
-	return n * p.Dnum(p.MaxLevel())
 }

@@ -179,7 +179,7 @@ func (b *bench) sampleAt(t testing.TB, c *Circuit, ins []Input, place int, rng *
 				}
 			}
 		}
-		level := st.LevelAt(b.ctx.Parameters().MaxLevel())
+		level := st.LevelAt(b.ctx.Parameters().Depth())
 		ct, err := b.enc.EncryptReal(slots, level, InputScale(b.ctx.Parameters(), st), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -89,7 +89,7 @@ func (c *placedCase) window(b *bench, place, samples int, rng *rand.Rand) (*henc
 		}
 		plain[VarKey(name, 0)] = natural
 	}
-	ct, err := b.enc.EncryptReal(slots, c.stream.LevelAt(p.MaxLevel()), InputScale(p, c.stream), nil)
+	ct, err := b.enc.EncryptReal(slots, c.stream.LevelAt(p.Depth()), InputScale(p, c.stream), nil)
 	return ct, plain, err
 }
 

@@ -426,7 +426,7 @@ type chain struct {
 }
 
 func newChain(p henc.Parameters) *chain {
-	c := &chain{params: p, slots: p.Slots(), places: 1, added: 1, maxLevel: p.MaxLevel(), noise: p.Noise(),
+	c := &chain{params: p, slots: p.Slots(), places: 1, added: 1, maxLevel: p.Depth(), noise: p.Noise(),
 		switching: p.Alpha() > 0}
 	for l := range c.maxLevel + 1 {
 		c.logQ = append(c.logQ, p.LogQ(l))

@@ -291,5 +291,5 @@ func (r *routine) Peak() int64 {
 			}
 		}
 	}
-	return most + int64(len(r.results))*2*polynomial(r.params.MaxLevel()) // results that are copied
+	return most + int64(len(r.results))*2*polynomial(r.params.Depth()) // results that are copied
 }

@@ -74,7 +74,7 @@ func (s *Set) alike() error {
 		}
 		for _, in := range c.Inputs() {
 			st := c.prog.stream(in)
-			w := window{st.LayoutHash(), st.LevelAt(s.params.MaxLevel()), InputScale(s.params, st),
+			w := window{st.LayoutHash(), st.LevelAt(s.params.Depth()), InputScale(s.params, st),
 				c.prog.present(in, st)}
 			if old, ok := known[in]; ok && old != w {
 				return fmt.Errorf("%w: program %s describes %s in another way than a program before", ErrParams,

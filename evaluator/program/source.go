@@ -183,5 +183,5 @@ func InputScale(p henc.Parameters, st config.Stream) float64 {
 	if st.LogScale != 0 {
 		return math.Ldexp(1, st.LogScale)
 	}
-	return p.ScaleAt(st.LevelAt(p.MaxLevel()))
+	return p.ScaleAt(st.LevelAt(p.Depth()))
 }

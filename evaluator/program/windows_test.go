@@ -123,7 +123,7 @@ func (c *manyCase) play(t *testing.T, b *bench, rng *rand.Rand) (worst float64) 
 		plain[VarKey(name, 0)] = natural
 	}
 	p := b.ctx.Parameters()
-	ct, err := b.enc.EncryptReal(slots, c.stream.LevelAt(p.MaxLevel()), InputScale(p, c.stream), nil)
+	ct, err := b.enc.EncryptReal(slots, c.stream.LevelAt(p.Depth()), InputScale(p, c.stream), nil)
 	if err != nil {
 		t.Error(err)
 		return 0

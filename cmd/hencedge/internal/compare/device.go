@@ -108,7 +108,7 @@ func (c *comparison) layout(a *Agent, e *Evaluator, i int, placed config.PlacedS
 	if err != nil || ours.Params != theirs.Params {
 		return
 	}
-	here, there := ours.LevelAt(params.MaxLevel()), theirs.LevelAt(params.MaxLevel())
+	here, there := ours.LevelAt(params.Depth()), theirs.LevelAt(params.Depth())
 	c.differ(as, fmt.Sprintf("streams[%d].level", i), strconv.Itoa(here), es, placed.Path+".level",
 		strconv.Itoa(there),
 		"write the same level in both files; `hencedge evaluator levels` finds the lowest that serves")

@@ -19,6 +19,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyset"
 )
 
 // Command returns "keys" with all that is below it.
@@ -39,12 +40,18 @@ func (a *app) newCommand() *cobra.Command {
 		Use:   "new",
 		Short: "make a key set",
 		Long: `new makes a key set with its first epoch in an empty or new directory (mode 0700;
-secrets have mode 0600). The largest sets take a minute and a few hundred MiB of
-memory. Ctrl-C stops it and leaves no key.
+secrets have mode 0600). The largest sets take some minutes and a few hundred MiB of
+memory; it says how large they are and how long they take. Ctrl-C stops it and leaves no
+key.
 
-Parameter sets, smallest first: ` + strings.Join(henc.Names(), ", ") + `.
-Insecure parameters have no key sets.`,
+Parameter sets, smallest first: ` + strings.Join(henc.Names(), ", ") + `,
+and with levels for bootstrapping ` + strings.Join(henc.BootstrapNames(), ", ") + `.
+Insecure parameters have no key sets.
+
+--bootstrap says which keys of bootstrapping are made: fast makes one for each of its
+rotations, small about half of them, which makes it slower, and none leaves them out.`,
 		Example: `  hencedge keys new --params edge13-d3
+  hencedge keys new --params boot16 --bootstrap small
   hencedge keys new --dir plant7-keys --for evaluator.yaml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,6 +69,12 @@ Insecure parameters have no key sets.`,
 				if p, err = henc.Named(params); err != nil {
 					return cli.UsageHint(cmd, fmt.Errorf("--params: %w", err))
 				}
+			}
+			if n.Bootstrap == keyset.BootstrapNone && f.bootstrap == "" && f.forFile == "" && p.UpperLevels() > 0 {
+				n.Bootstrap = keyset.BootstrapFast
+			}
+			if err := a.announce(p, n); err != nil {
+				return cli.UsageHint(cmd, err)
 			}
 			progress, done := a.progress(cmd.Context())
 			set, err := keyholder.Create(dir, keyholder.CreateOptions{Params: p, Needs: n, Progress: progress})
@@ -84,6 +97,7 @@ type needsFlags struct {
 	forFile     string
 	rotations   []int
 	conjugation bool
+	bootstrap   string
 }
 
 func (f *needsFlags) register(cmd *cobra.Command) {
@@ -91,12 +105,30 @@ func (f *needsFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntSliceVar(&f.rotations, "rotations", nil,
 		"rotations by slots to make keys for (default all powers of two)")
 	cmd.Flags().BoolVar(&f.conjugation, "conjugation", false, "also make the key of complex conjugation")
+	cmd.Flags().StringVar(&f.bootstrap, "bootstrap", "",
+		"keys of bootstrapping: fast, small or none (default fast where the parameters, or the programs of --for, "+
+			"are for it)")
+}
+
+// bootstrapping reads --bootstrap.
+func (f *needsFlags) bootstrapping() (keyset.Bootstrap, error) {
+	switch f.bootstrap {
+	case "", "none":
+		return keyset.BootstrapNone, nil
+	case string(keyset.BootstrapFast), string(keyset.BootstrapSmall):
+		return keyset.Bootstrap(f.bootstrap), nil
+	}
+	return "", cli.Usagef("--bootstrap %q: use fast, small or none", f.bootstrap)
 }
 
 // needs reads the flags; params is zero unless --for names parameters.
 func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err error) {
+	boot, err := f.bootstrapping()
+	if err != nil {
+		return params, n, err
+	}
 	if f.forFile == "" {
-		return params, keyholder.Needs{Rotations: f.rotations, Conjugation: f.conjugation}, nil
+		return params, keyholder.Needs{Rotations: f.rotations, Conjugation: f.conjugation, Bootstrap: boot}, nil
 	}
 	if f.rotations != nil {
 		return params, n, cli.Usagef("--for and --rotations exclude each other")
@@ -123,7 +155,7 @@ func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err err
 		return params, n, cli.Usagef("%s: %w", f.forFile, err)
 	}
 	n = keyholder.Needs{Rotations: append([]int{}, needs[0].Rotations...), NoRelinearise: !needs[0].Relinearise}
-	n.Conjugation = f.conjugation
+	n.Conjugation, n.Bootstrap = f.conjugation, boot
 	return params, n, nil
 }
 
@@ -136,9 +168,20 @@ func (a *app) progress(ctx context.Context) (progress func(keyholder.Progress) e
 		if ctx.Err() != nil {
 			return errors.New("interrupted; no key was kept")
 		}
-		p.Update(at.Done, at.Total)
+		if at.Done > 0 && at.Total > 1 { // the public key takes no time beside the others
+			p.Update(at.Done-1, at.Total-1)
+		}
 		return nil
 	}, p.Done
+}
+
+// announce says on standard error how large the keys are that will be made, where they are large.
+func (a *app) announce(p henc.Parameters, n keyholder.Needs) error {
+	count, bytes, err := n.Size(p)
+	if err == nil && bytes >= 64<<20 {
+		fmt.Fprintf(a.Std.Err, "hencedge: %d keys, about %s on disk\n", count, cli.Bytes(bytes))
+	}
+	return err
 }
 
 func (a *app) showCommand() *cobra.Command {
@@ -169,7 +212,7 @@ func (a *app) rotateCommand() *cobra.Command {
 		Use:   "rotate",
 		Short: "add an epoch with fresh keys",
 		Long: `rotate adds an epoch with fresh keys and makes it the current one. It keeps the
-rotations of the current epoch unless --for or --rotations says otherwise.
+rotations of the current epoch unless --for, --rotations or --bootstrap says otherwise.
 
 Then export again, to new directories: first for the evaluators, which then know both
 epochs, and after that for the agents. A running "results watch" needs nothing. Readings
@@ -196,8 +239,11 @@ them can always be decrypted.`,
 			}
 			progress, done := a.progress(cmd.Context())
 			o := keyholder.RotateOptions{Overlap: overlap, Progress: progress}
-			if f.forFile != "" || f.rotations != nil {
+			if f.forFile != "" || f.rotations != nil || f.bootstrap != "" {
 				o.Needs = &n
+				if err := a.announce(set.Parameters(), n); err != nil {
+					return cli.UsageHint(cmd, err)
+				}
 			}
 			_, err = set.Rotate(o)
 			done()
@@ -323,7 +369,7 @@ func (a *app) describe(set *keyholder.Set) error {
 	out := a.Std.Out
 	fmt.Fprintf(out, "key set     %s\n", set.Dir())
 	fmt.Fprintf(out, "parameters  %s (N = 2^%d, depth %d, log2(QP) = %.0f of at most %d)\n", p.Name(), p.LogN(),
-		p.MaxLevel(), p.LogQP(), p.SecurityBound())
+		p.Depth(), p.LogQP(), p.SecurityBound())
 	fmt.Fprintf(out, "hash        %s\n", m.ParamsHash)
 	fmt.Fprintf(out, "signer      %s\n", m.Signer)
 	fmt.Fprintf(out, "fingerprint %s\n\n", m.Fingerprint())
@@ -362,6 +408,9 @@ func rotations(e keyholder.Epoch) string {
 	}
 	if e.Conjugation {
 		parts = append(parts, "conjugation")
+	}
+	if e.Bootstrap != keyset.BootstrapNone {
+		parts = append(parts, fmt.Sprintf("bootstrapping (%s)", e.Bootstrap))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "none")

@@ -72,7 +72,7 @@ func (b *bed) path(name string) string { return filepath.Join(b.dir, name) }
 
 // ciphertextBytes returns the size of a window's ciphertext.
 func (b *bed) ciphertextBytes() int64 {
-	return int64(b.o.Params.CiphertextBytes(b.o.Params.MaxLevel(), b.o.Seeded))
+	return int64(b.o.Params.CiphertextBytes(b.o.Params.Depth(), b.o.Seeded))
 }
 
 // free returns the memory that the ciphertexts leave for signed windows and kept results.

@@ -140,7 +140,7 @@ func (b *bed) window(ctx *henc.Context, e henc.RealEncryptor, device, n uint64) 
 	first := b.stream.Place(b.devices[device].place, b.o.Params.Slots())
 	slots := make([]float64, first+b.stream.Slots())
 	source.FillSlots(slots[first:], b.stream, w.values)
-	ct, err := e.EncryptReal(slots, b.o.Params.MaxLevel(), 0, nil)
+	ct, err := e.EncryptReal(slots, b.o.Params.Depth(), 0, nil)
 	if err != nil {
 		return w, err
 	}
