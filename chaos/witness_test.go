@@ -164,7 +164,7 @@ func (r *rig) compare(w *witness) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	equal := 0
+	compared, different := 0, 0
 	for _, one := range list {
 		if err := sender.Send(testrig.Context(r.t), one.topic, one.sealed); err != nil {
 			r.t.Fatal(err)
@@ -181,14 +181,17 @@ func (r *rig) compare(w *witness) {
 			if !ok {
 				continue // only the other program's was seen
 			}
-			if equal++; before != now {
+			compared++
+			if before != now {
+				different++
 				r.t.Errorf("%s of %s, window %d: the result of its window alone is another ciphertext", m.Program,
 					m.Subject, one.number)
 			}
 		}
 	}
-	r.t.Logf("%d results of %d windows are those of each window alone, bit for bit", equal, len(list))
-	if equal == 0 {
+	r.t.Logf("%d results of %d windows were compared with those of each window alone; %d are not the same bit for bit",
+		compared, len(list), different)
+	if compared == 0 {
 		r.t.Error("no result was compared with that of its window alone")
 	}
 }
