@@ -175,14 +175,7 @@ func fleetWarnings(cfg *config.Evaluator) (out []string) {
 	}) {
 		return nil
 	}
-	devices := map[string]int64{}
-	for _, d := range cfg.Devices {
-		devices[d.Class]++
-	}
-	enrolled, _ := config.NewRoll(cfg).Read()
-	for _, d := range enrolled {
-		devices[d.Class]++
-	}
+	devices := devicesOf(cfg)
 	for i := range cfg.Programs {
 		p, err := planProgram(cfg, &cfg.Programs[i])
 		if err != nil || p.Circuit.Capacity() == 0 {
@@ -203,4 +196,18 @@ func fleetWarnings(cfg *config.Evaluator) (out []string) {
 		}
 	}
 	return out
+}
+
+// devicesOf returns the number of devices of each class. What is wrong in files of enrolled
+// devices is left to CheckFiles.
+func devicesOf(cfg *config.Evaluator) map[string]int64 {
+	devices := map[string]int64{}
+	for _, d := range cfg.Devices {
+		devices[d.Class]++
+	}
+	enrolled, _ := config.NewRoll(cfg).Read()
+	for _, d := range enrolled {
+		devices[d.Class]++
+	}
+	return devices
 }

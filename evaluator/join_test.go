@@ -200,3 +200,39 @@ func TestRecent(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptWindows: the estimate counts as many windows as a joiner keeps of streams whose
+// windows do not come together, for each device of a class.
+func TestKeptWindows(t *testing.T) {
+	cfg := placesConfig(t, 0, forPump("change", "mean(x) - mean(lag(x, 3))", map[string]string{"x": "count/temp"}),
+		forPump("mean", "mean(x)", map[string]string{"x": "count/temp"}),
+		prog("two", "mean(x) - mean(prev(y))", map[string]string{"x": "d1/time/temp", "y": "d1/time/load"}),
+		prog("one", "mean(x)", map[string]string{"x": "d1/own/temp"}))
+	cfg.Join.Windows = 2
+	costs, err := Estimate(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := devicesOf(cfg)["pump"]
+	if devices < 8 || costs.KeptStreams != int(devices)+1 {
+		t.Fatalf("%d streams of %d devices", costs.KeptStreams, devices)
+	}
+	plan, err := Check(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := served{planned: &plan.Programs[0]}
+	j := newJoiner(2, time.Minute, nil, nil)
+	j.class = func(string) string { return "pump" }
+	j.instances = func(_, device string) []*runnable { return []*runnable{{served: &s, device: device}} }
+	id := streamID{"q1", "count"}
+	for n := range int64(20) { // of which none completes another
+		if _, err := j.add(&window{stream: id, place: place{n: 10 * n}, at: epoch}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := int64(j.streams[id].order.Len())
+	if want := costs.Kept / plan.Programs[3].windowBytes(); kept != 5 || want != kept*devices+3 {
+		t.Errorf("%d windows are kept of a stream, the estimate has %d of all", kept, want)
+	}
+}

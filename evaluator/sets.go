@@ -37,6 +37,10 @@ type Costs struct {
 	// Processor and GPU are what the runs on each hold, beside a batch's values and the
 	// windows that wait.
 	Processor, GPU Held
+	// Kept is for windows that programs look back at, or that wait for those of other streams:
+	// at most join.windows of each of KeptStreams, and as many as programs look back.
+	Kept        int64 // bytes
+	KeptStreams int
 }
 
 // Held is the memory of runs at a time, on one device.
@@ -56,6 +60,7 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 	groups := plan.together()
 	c.Places = plan.places()
 	plan.hold(cfg, groups, &c)
+	plan.keep(cfg, &c)
 	take := func(r program.Routine, names ...string) {
 		if n := int64(cfg.Batch) * r.Peak(); n > c.Batch {
 			c.Batch, c.Of = n, names
@@ -105,14 +110,53 @@ func (p *Plan) hold(cfg *config.Evaluator, groups [][]*Planned, c *Costs) {
 	c.Processor, c.GPU = held(processor), held(gpu)
 }
 
+// keep finds the streams of which windows stay, and what they take.
+func (p *Plan) keep(cfg *config.Evaluator, c *Costs) {
+	type kept struct {
+		lag    int
+		window int64
+		times  int64
+	}
+	streams := map[[3]string]*kept{} // of a class, or of a device
+	var devices map[string]int64
+	for i := range p.Programs {
+		one := &p.Programs[i]
+		ins := one.Circuit.Inputs()
+		if one.Circuit.Capacity() > 0 || len(ins) == 1 && ins[0].Lag == 0 {
+			continue // each window is used once, at once
+		}
+		times := int64(1)
+		if class := one.Circuit.Class(); class != "" {
+			if devices == nil {
+				devices = devicesOf(cfg)
+			}
+			times = devices[class]
+		}
+		for _, in := range ins {
+			id := [3]string{one.Circuit.Class(), in.Device, in.Stream}
+			if streams[id] == nil {
+				streams[id] = &kept{window: one.windowBytesOf(in), times: times}
+			}
+			streams[id].lag = max(streams[id].lag, in.Lag)
+		}
+	}
+	for _, k := range streams {
+		c.Kept += k.times * int64(max(cfg.Join.Windows, 1)+k.lag) * k.window
+		c.KeptStreams += int(k.times)
+	}
+}
+
 // windowBytes returns the memory of the windows of one result, or of one window that is added
 // to a sum across devices.
 func (p *Planned) windowBytes() (n int64) {
 	for _, in := range p.Circuit.Inputs() {
-		st := p.sourceOf(in)
-		n += 8 * int64(p.params.N()) * int64(p.params.LimbsAt(st.LevelAt(p.params.Depth())))
+		n += p.windowBytesOf(in)
 	}
 	return n
+}
+
+func (p *Planned) windowBytesOf(in program.Input) int64 {
+	return 8 * int64(p.params.N()) * int64(p.params.LimbsAt(p.sourceOf(in).LevelAt(p.params.Depth())))
 }
 
 // fuse plans the programs that run together, for the keys that there are.
