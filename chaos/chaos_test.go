@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
@@ -342,27 +343,17 @@ func runLeg(t *testing.T, l leg, rounds int, seed uint64) *count {
 		r.hurry()
 		r.start(b.process)
 	}
-	limit := 4 * time.Minute // within go test's own, so that the logs are shown
+	patience := 4 * time.Minute // without any result
 	if l.gpus {
-		limit = 10 * time.Minute
+		patience = 15 * time.Minute // a batch on emulated GPUs takes a while, on a busy machine minutes
 	}
 	for _, b := range r.boards {
-		if err := b.wait(time.Duration(rounds)*time.Second + limit); err != nil {
+		if err := r.drained(b, patience); err != nil {
 			t.Errorf("%s did not drain: %v", b.name, err)
 		}
 		c.agents += b.starts
 	}
-	last, quiet := -1, time.Now()
-	for time.Since(quiet) < 3*time.Minute { // a batch on emulated GPUs takes a while
-		n := len(r.results())
-		if n != last {
-			last, quiet = n, time.Now()
-		}
-		if r.complete() {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	r.progress(patience, r.complete)
 	time.Sleep(500 * time.Millisecond) // for what comes twice
 	c.drain = time.Since(began)
 	c.evaluators, c.restarts = r.evaluator.starts, r.broker.starts
@@ -391,6 +382,26 @@ func runLeg(t *testing.T, l leg, rounds int, seed uint64) *count {
 		}
 	}
 	return c
+}
+
+// drained waits for the end of a board, as long as results come.
+func (r *rig) drained(b *board, patience time.Duration) (err error) {
+	r.progress(patience, func() bool {
+		err = b.wait(100 * time.Millisecond)
+		return !errors.Is(err, errRuns)
+	})
+	return err
+}
+
+// progress waits until done, or until no result has come for so long.
+func (r *rig) progress(patience time.Duration, done func() bool) {
+	last, since := -1, time.Now()
+	for !done() && time.Since(since) < patience {
+		if n := len(r.results()); n != last {
+			last, since = n, time.Now()
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // begun waits until every process that keeps a state has made it: the first start needs room

@@ -119,9 +119,11 @@ func (p *process) wait(limit time.Duration) error {
 		p.cmd = nil
 		return err
 	case <-time.After(limit):
-		return fmt.Errorf("%s still runs after %v", p.name, limit)
+		return errRuns
 	}
 }
+
+var errRuns = errors.New("it still runs")
 
 // alive reports whether the process runs; err is how it ended.
 func (p *process) alive() (ok bool, err error) {
