@@ -58,19 +58,28 @@ func (f *frame) signed(context []byte) []byte {
 // cutFrame takes b apart. It fails with ErrTruncated, ErrMalformed or, for an algorithm
 // other than Ed25519, ErrDowngraded; what names b in errors.
 func cutFrame(what string, b []byte) (f frame, err error) {
-	for i, want := range []byte{0xd2, 0x84} {
-		switch {
-		case i >= len(b):
-			return f, fmt.Errorf("%w: %s of %d bytes", ErrTruncated, what, len(b))
-		case b[i] != want:
-			return f, fmt.Errorf("%w: %s is not a tagged COSE_Sign1", ErrMalformed, what)
-		}
+	switch {
+	case len(b) == 0:
+		return f, fmt.Errorf("%w: %s of 0 bytes", ErrTruncated, what)
+	case b[0] != 0xd2:
+		return f, fmt.Errorf("%w: %s is not a tagged COSE_Sign1", ErrMalformed, what)
 	}
-	header, rest, err := cutBytes(b[2:])
+	return cutSign1(what, b[1:])
+}
+
+// cutSign1 is cutFrame for a COSE_Sign1 without its tag.
+func cutSign1(what string, b []byte) (f frame, err error) {
+	switch {
+	case len(b) == 0:
+		return f, fmt.Errorf("%w: %s without an array", ErrTruncated, what)
+	case b[0] != 0x84:
+		return f, fmt.Errorf("%w: %s is not a COSE_Sign1", ErrMalformed, what)
+	}
+	header, rest, err := cutBytes(b[1:])
 	if err != nil {
 		return f, fmt.Errorf("%w: %s: protected header", err, what)
 	}
-	f.protected = b[2 : len(b)-len(rest)]
+	f.protected = b[1 : len(b)-len(rest)]
 	if f.alg, f.kid, err = readProtected(header); err != nil {
 		return f, fmt.Errorf("%w of the %s", err, what)
 	}

@@ -139,14 +139,23 @@ func (v *Verifier) check(s Staged) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	return v.admit(m, cut.body, s.ID, signer, cut.kid, s.Topic)
+}
+
+// admit checks all that follows the signature, and spends the object's number. topic is empty where
+// it does not matter.
+func (v *Verifier) admit(
+	m *Meta, body []byte, id, signer [32]byte, kid [8]byte, topic string,
+) (*Object, error) {
+	o := &v.opts
 	if len(o.Kinds) > 0 && !slices.Contains(o.Kinds, m.Kind) {
 		return nil, fmt.Errorf("%w: %v of %q", ErrWrongKind, m.Kind, m.Device)
 	}
 	if !o.Trust.trusts(m, signer[:]) {
-		return nil, v.unknownSigner(m, cut.kid)
+		return nil, v.unknownSigner(m, kid)
 	}
-	if s.Topic != "" {
-		if err := m.CheckTopic(o.TopicPrefix, s.Topic); err != nil {
+	if topic != "" {
+		if err := m.CheckTopic(o.TopicPrefix, topic); err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +169,7 @@ func (v *Verifier) check(s Staged) (*Object, error) {
 			return nil, err
 		}
 	}
-	return &Object{Meta: *m, Body: cut.body, ID: s.ID, Signer: signer}, nil
+	return &Object{Meta: *m, Body: body, ID: id, Signer: signer}, nil
 }
 
 // authenticate finds the trusted key that signed header and digest of o. The caller checks

@@ -68,8 +68,8 @@ func TestCoefficients(t *testing.T) {
 		// The second is Coefficients' promise.
 		limit := 0x1p-16 + math.Pow(2*math.Pi/ratio, 4)/200
 		if off > 0x1p-16 || wrong > limit {
-			t.Errorf("ratio 2^%d: off the cubic by 2^%.1f, off the message by 2^%.1f, stated are 2^-16 and 2^%.1f", logRatio,
-				math.Log2(off), math.Log2(wrong), math.Log2(limit))
+			t.Errorf("ratio 2^%d: off the cubic by 2^%.1f, off the message by 2^%.1f, stated are 2^-16 and 2^%.1f",
+				logRatio, math.Log2(off), math.Log2(wrong), math.Log2(limit))
 		}
 	}
 }

@@ -141,7 +141,8 @@ func TestReceive(t *testing.T) {
 					own = append(own, j*compact.Stride(r.set.N(), n))
 					at = append(at, r.receiver.Position(i, j, n))
 				}
-				check(t, fmt.Sprint("received ", i), slowOpen(t, r.small, r.common, cts[i], own), x, c.precision.Bound()+0x1p-28)
+				check(t, fmt.Sprint("received ", i), slowOpen(t, r.small, r.common, cts[i], own), x,
+					c.precision.Bound()+0x1p-28)
 				want = append(want, x...)
 			}
 			joined := must(r.receiver.Join(cts))(t)

@@ -196,6 +196,32 @@ class Compact(unittest.TestCase):
                 self.assertEqual(caught.exception.reason, v["error"])
 
 
+class Short(unittest.TestCase):
+    @staticmethod
+    def known(h):
+        out = {2: cbor.text(h["device"]), 3: cbor.text(h["stream"]), 5: cbor.blob(unhex(h["key_id"])), 9: cbor.blob(unhex(h["params"])),
+               10: cbor.blob(unhex(h["layout"])), 11: cbor.head(0, h["level"]), 12: cbor.number(float(h["scale"]))}
+        return out | ({22: cbor.head(0, h["place"])} if "place" in h else {})
+
+    def test_short(self):
+        file = vectors("short.json")
+        for v in file["short"]:
+            h = v["header"]
+            with self.subTest(v["name"]):
+                s = wire.Short(unhex(v["sealed"]), self.known(h)).open(unhex(file["public"]))
+                self.assertEqual((s.body.hex(), s.signed().hex()), (v["body"], v["sig_structure"]))
+                self.assertEqual((s.header.sequence, s.header.key_epoch, s.header.boot_epoch, s.header.start, s.header.end, s.header.samples),
+                                 (h["sequence"], h["key_epoch"], h["boot_epoch"], h["start_ns"], h["end_ns"], h["samples"]))
+
+    def test_refused(self):
+        file = vectors("short.json")
+        for v in file["refused"]:
+            with self.subTest(v["name"]):
+                with self.assertRaises(Refused) as caught:
+                    wire.Short(unhex(v["bytes"]), self.known(file["short"][0]["header"])).open(unhex(file["public"]))
+                self.assertEqual(caught.exception.reason, v["reason"])
+
+
 class Messages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

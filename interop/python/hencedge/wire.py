@@ -9,7 +9,7 @@ from . import Refused, cbor, ed25519
 
 READING, RESULT, STATUS, RECEIPT, ASK, PROGRAM = 1, 2, 3, 4, 5, 6
 OUTCOMES = {1: "taken", 2: "refused", 3: "partial", 4: "unknown", 5: "working"}
-MAX_OBJECT, MAX_HEADER, MAX_CHUNKS = 32 << 20, 16 << 10, 65536
+MAX_OBJECT, MAX_HEADER, MAX_CHUNKS, MAX_SHORT = 32 << 20, 16 << 10, 65536, 16 << 10
 AAD = b"hencedge object v2"
 
 
@@ -93,6 +93,48 @@ class Sealed:
             raise Refused("unknown_signer", self.header.device)
         if topic is not None and self.header.kind != RECEIPT and topic != self.header.topic(prefix):
             raise Refused("wrong_topic", topic)
+        return self
+
+
+class Short:
+    """A short object. known has the fields of the header that do not travel, as CBOR by their keys."""
+
+    def __init__(self, data, known):
+        if len(data) > MAX_SHORT:
+            raise Refused("too_large", len(data))
+        r = cbor.Reader(data)
+        r.array(4)
+        self.protected = r.bytes()
+        self.key_id = self.protected[-8:]
+        if self.protected not in (b"\xa2\x01" + a + b"\x04" + cbor.blob(self.key_id) for a in (b"\x32", b"\x27")):
+            malformed("the protected header has another form")
+        if r.expect(cbor.MAP, "the unprotected header"):
+            r.refuse("an unprotected header that is not empty")
+        self.payload = r.bytes()
+        self.signature = r.bytes(64)
+        r.end()
+        p = cbor.Reader(self.payload)
+        p.array(7)
+        self.body = p.bytes()
+        key_epoch, boot_epoch, sequence, start, duration, samples = (p.unsigned() for _ in range(6))
+        p.end()
+        travelled = {0: 2, 1: READING, 6: key_epoch, 7: boot_epoch, 8: sequence, 13: start, 14: start + duration, 15: samples}
+        fields = known | {k: cbor.head(cbor.UNSIGNED, v) for k, v in travelled.items()}
+        self.header_cbor = cbor.head(cbor.MAP, len(fields)) + b"".join(cbor.head(cbor.UNSIGNED, k) + fields[k] for k in sorted(fields))
+        h = cbor.Reader(self.header_cbor)
+        self.header = Header(h)
+        h.end()
+
+    def signed(self):
+        """The Sig_structure."""
+        aad = b"hencedge short v1" + self.header_cbor
+        return b"\x84" + cbor.text("Signature1") + cbor.blob(self.protected) + cbor.blob(aad) + cbor.blob(self.payload)
+
+    def open(self, public):
+        if key_id(public) != self.key_id:
+            raise Refused("unknown_signer", self.key_id.hex())
+        if not ed25519.verify(public, self.signed(), self.signature):
+            raise Refused("bad_signature", self.key_id.hex())
         return self
 
 
