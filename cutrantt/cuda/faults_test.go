@@ -102,7 +102,15 @@ func TestGivenUpLater(t *testing.T) {
 	loaded, gone := make(chan error, 1), make(chan error, 1)
 	go func() { loaded <- r.Download(make([]uint32, x.Len()), x) }()
 	until(t, "the download waits for its copy", func() bool { _, err := os.Stat(gate + ".reached"); return err == nil })
-	r.mu.Lock() // the download will wait for it with its staging buffer in hand
+	has, release := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = r.turns.do(func() error { // the download will wait for it with its staging buffer in hand
+			close(has)
+			<-release
+			return nil
+		})
+	}()
+	<-has
 	if err := os.Remove(gate); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +122,7 @@ func TestGivenUpLater(t *testing.T) {
 		gone <- err
 	case <-time.After(50 * time.Millisecond):
 	}
-	r.mu.Unlock()
+	close(release)
 	if err := <-loaded; !errors.Is(err, cutrantt.ErrDevice) {
 		t.Errorf("the download: %v", err)
 	}

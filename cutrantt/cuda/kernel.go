@@ -220,10 +220,11 @@ func (r *ring) TimeRun(lead, run func() error) (d time.Duration, parts int, err 
 
 // collect makes the kernels of all calls wait until queueCollected.
 func (r *ring) collect() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.held = true
-	r.launcher.Hold()
+	_ = r.turns.do(func() error {
+		r.held = true
+		r.launcher.Hold()
+		return nil
+	})
 }
 
 // queueCollected queues what collect made wait. It is called by exec.
@@ -240,19 +241,22 @@ func (r *ring) queueCollected() error {
 
 // releaseCollected frees what collect made wait, even after an error.
 func (r *ring) releaseCollected() {
-	r.mu.Lock()
-	held := r.held
-	r.mu.Unlock()
+	held := false
+	_ = r.turns.do(func() error {
+		held = r.held
+		return nil
+	})
 	if !held { // only TimeRun, which calls this, changes it
 		return
 	}
 	_ = r.exec(r.queueCollected)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.held {
-		r.held = false
-		r.launcher.Drop()
-	}
+	_ = r.turns.do(func() error {
+		if r.held {
+			r.held = false
+			r.launcher.Drop()
+		}
+		return nil
+	})
 }
 
 // stopwatch measures what the stream does between two events.

@@ -15,13 +15,16 @@ func (r *ring) NewResult(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.B
 		return nil, err
 	}
 	r.tune(int(d.N2))
-	var m *memory
-	err := r.exec(func() (err error) {
-		m, err = r.allocateKind(polys*len(limbs)*r.n, r.backend.mapped)
-		return err
-	})
-	if err != nil {
-		return nil, err
+	n := polys * len(limbs) * r.n
+	m := r.reuse(n, r.backend.mapped)
+	if m == nil {
+		err := r.exec(func() (err error) {
+			m, err = r.allocateKind(n, r.backend.mapped)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return cutrantt.MakeBatch(cutrantt.Shape{Polys: polys, Limbs: limbs, Domain: d}, r.n, m), nil
 }

@@ -85,9 +85,27 @@ func (r *ring) allocateKind(n int, mapped bool) (*memory, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.own(at, n, mapped), nil
+}
+
+// reuse is allocateKind without a turn of the ring, for memory that came back before; nil: there
+// is none. What used it was queued before it came back, and what will use it is queued in a
+// later turn, so the stream keeps the order.
+func (r *ring) reuse(n int, mapped bool) *memory {
+	if r.backend.err() != nil {
+		return nil // exec says so
+	}
+	at, ok := r.pool.again(block{class(4 * n), mapped})
+	if !ok {
+		return nil
+	}
+	return r.own(at, n, mapped)
+}
+
+func (r *ring) own(at driver.Pointer, n int, mapped bool) *memory {
 	m := &memory{owner: r.check, pool: r.pool, at: at, mapped: mapped, words: n}
 	runtime.SetFinalizer(m, (*memory).release)
-	return m, nil
+	return m
 }
 
 func (r *ring) NewBatch(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {

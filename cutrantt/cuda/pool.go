@@ -130,6 +130,19 @@ func (p *pool) take(k block) (m driver.Pointer, err error) {
 	return m, nil
 }
 
+// again hands out a free block without asking the driver, below the limit.
+func (p *pool) again(k block) (m driver.Pointer, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.free[k]
+	if len(l) == 0 || p.out+k.size > p.limit {
+		return 0, false
+	}
+	m, p.free[k] = l[len(l)-1], l[:len(l)-1]
+	p.out += k.size
+	return m, true
+}
+
 // collect runs Go's collector, whose finalisers put dropped batches back, and
 // waits a little for one of this size. The limit becomes twice what is in use.
 func (p *pool) collect(k block) {

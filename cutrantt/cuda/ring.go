@@ -14,15 +14,14 @@ import (
 
 type pointer = driver.Pointer
 
-// ring is one stream's worth of work. The mutex orders calls; it is held while
-// an operation queues its kernels.
+// ring is one stream's worth of work. Operations queue their kernels in turns.
 type ring struct {
 	backend *backend
 	check   *check.Ring
 	n, logN int
 	method  cutrantt.Method
 
-	mu          sync.Mutex
+	turns       turns // guard what follows, up to arguments, and the launcher
 	pool        *pool
 	mods        pointer               // struct Mod for each modulus
 	lists       map[string]pointer    // lists of limbs on the device
@@ -53,11 +52,12 @@ func (r *ring) Method() cutrantt.Method    { return r.method }
 // exec runs f, which queues work, alone and with the backend's context. The
 // batches stay alive until it is queued.
 func (r *ring) exec(f func() error, batches ...*cutrantt.Batch) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	defer runtime.KeepAlive(batches)
-	r.evict()
-	if err := r.backend.locked(func() error { return r.replayed(r.backend.graphs == graphsOn, f) }); err != nil {
+	err := r.turns.do(func() error {
+		r.evict()
+		return r.backend.locked(func() error { return r.replayed(r.backend.graphs == graphsOn, f) })
+	})
+	if err != nil {
 		return fmt.Errorf("cuda: %w", err)
 	}
 	return nil
@@ -184,4 +184,68 @@ func (r *ring) list(v []int) (pointer, error) {
 		r.lists[string(key)] = p
 	}
 	return p, err
+}
+
+// turns has calls done one at a time, in the order in which they come. A call that comes while
+// another is under way leaves its work to the goroutine that is at it: if each were woken for
+// its own, the stream would be without work for as long as waking takes. The zero value is
+// ready.
+type turns struct {
+	mu      sync.Mutex // not held during a call
+	busy    bool       // a goroutine is at work, or was told to go on
+	waiting []*turn
+}
+
+// turn is the work of a call that waits.
+type turn struct {
+	f    func() error
+	err  error
+	done bool          // f was called; else the waiting goroutine has to go on
+	wake chan struct{} // closed after the others are set
+}
+
+// mostTurns is how many calls of others a goroutine does before it goes its way.
+const mostTurns = 16
+
+// do calls f alone and returns its error.
+func (t *turns) do(f func() error) error {
+	t.mu.Lock()
+	if t.busy {
+		own := &turn{f: f, wake: make(chan struct{})}
+		t.waiting = append(t.waiting, own)
+		t.mu.Unlock()
+		if <-own.wake; own.done {
+			return own.err
+		}
+	} else {
+		t.busy = true
+		t.mu.Unlock()
+	}
+	err := f()
+	for range mostTurns {
+		next := t.next()
+		if next == nil {
+			return err
+		}
+		next.err, next.done = next.f(), true
+		close(next.wake)
+	}
+	if next := t.next(); next != nil {
+		close(next.wake)
+	}
+	return err
+}
+
+// next takes out the first turn that waits; nil: there is none, and the work is over.
+func (t *turns) next() *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting) == 0 {
+		t.busy = false
+		return nil
+	}
+	first := t.waiting[0]
+	t.waiting[0] = nil
+	t.waiting = t.waiting[1:]
+	return first
 }
