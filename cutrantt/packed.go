@@ -6,19 +6,16 @@ import "math/bits"
 // (docs/wire-ciphertext.md, "Residues"), so that they cross the bus packed and the host has
 // nothing to compute.
 type Packed interface {
-	// LoadPacked makes a batch of polys polynomials over limbs in domain d for each of
-	// src, which holds the leading polynomials, the same number for every batch. Each has
-	// PackedBytes of the limbs' moduli. The residues of the other polynomials are arbitrary
-	// words until an operation has written all of them, as those of Fused.NewResult.
+	// LoadPacked makes the batches of l.
 	//
-	// Instead of a batch LoadPacked returns nil for residues that are not what encryption
-	// makes: a pair is not below q^2, or all residues of a limb are 0. The caller has to find
-	// out which, and may go on with the latter. When LoadPacked returns, all of this is
-	// known, and src is not used any more.
+	// Instead of a batch it returns nil for residues that are not what encryption makes: a
+	// pair is not below q^2, or all residues of a limb are 0. The caller has to find out
+	// which, and may go on with the latter. When LoadPacked returns, all of this is known,
+	// and l is not used any more.
 	//
 	// If a batch is too large for the ring, or if the ring does not support something else of
 	// it, LoadPacked returns an error that wraps ErrNotSupported before it does anything.
-	LoadPacked(polys int, limbs []int, d Domain, src [][][]byte) ([]*Batch, error)
+	LoadPacked(l *PackedLoad) ([]*Batch, error)
 
 	// StorePacked writes polynomial p of src[i] to dst[i][p], which has PackedBytes of the
 	// limbs' moduli, and waits until it is there. All of src have one number of polynomials
@@ -29,6 +26,24 @@ type Packed interface {
 	//
 	// Its ErrNotSupported is that of LoadPacked.
 	StorePacked(dst [][][]byte, src []*Batch) (whole []bool, err error)
+}
+
+// PackedLoad describes batches that are loaded together. They have one shape.
+type PackedLoad struct {
+	Polys int   // of a batch
+	Limbs []int // of each polynomial
+	From  Domain
+	To    Domain // of the batches; From is that of what is packed or drawn
+
+	// Residues are the leading polynomials of each batch, the same number for every batch.
+	// Each has PackedBytes of the limbs' moduli.
+	Residues [][][]byte
+	// Seeds draw the next polynomial of each batch, as Ring.SampleUniform does with Label.
+	// They are public. Where there are none, the residues of the other polynomials are
+	// arbitrary words until an operation has written all of them, as those of
+	// Fused.NewResult; To has to be From if there are such.
+	Seeds []*[32]byte
+	Label uint32
 }
 
 // PairBits is the width of two packed residues modulo q: the bit length of q^2-1.

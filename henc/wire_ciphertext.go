@@ -130,7 +130,8 @@ type reading struct {
 	h      Header
 	seed   []byte
 	packed [][]byte        // c0, or c0 and c1
-	value  *cutrantt.Batch // in the header's domain, c1 of a seed left out; nil until it is loaded
+	value  *cutrantt.Batch // nil until it is loaded
+	whole  bool            // value is in the context's domain, c1 of a seed included
 	err    error
 }
 
@@ -191,15 +192,19 @@ func (c *Context) load(all []*reading) {
 		}
 	}
 	for s, group := range groups {
-		src := make([][][]byte, len(group))
-		for i, r := range group {
-			src[i] = r.packed
+		l := &cutrantt.PackedLoad{Polys: 2, Limbs: c.params.QLimbs(s.level), From: s.domain, To: c.Domain(),
+			Label: LabelCipherA}
+		for _, r := range group {
+			l.Residues = append(l.Residues, r.packed)
+			if s.seeded {
+				l.Seeds = append(l.Seeds, (*[32]byte)(r.seed))
+			}
 		}
-		values, err := ring.LoadPacked(2, c.params.QLimbs(s.level), s.domain, src)
+		values, err := ring.LoadPacked(l)
 		for i, r := range group {
 			switch {
 			case err == nil:
-				r.value = values[i]
+				r.value, r.whole = values[i], values[i] != nil
 			case !errors.Is(err, cutrantt.ErrNotSupported):
 				r.err = err
 			}
@@ -228,13 +233,18 @@ func (c *Context) finish(r *reading) (*Ciphertext, error) {
 func (c *Context) complete(r *reading) (*Ciphertext, error) {
 	value, h := r.value, r.h
 	ct := &Ciphertext{Value: value, Level: h.Level, Scale: h.Scale}
-	if h.Seeded {
+	if h.Seeded && h.Domain == c.Domain() {
 		ct.Seed = (*[32]byte)(slices.Clone(r.seed))
+	}
+	if r.whole {
+		return ct, nil
+	}
+	if h.Seeded {
 		c1, err := value.Slice(1, 2, 0, len(value.Limbs()))
 		if err != nil {
 			return nil, err
 		}
-		if err := c.ring.SampleUniform(c1, ct.Seed, LabelCipherA); err != nil {
+		if err := c.ring.SampleUniform(c1, (*[32]byte)(r.seed), LabelCipherA); err != nil {
 			return nil, err
 		}
 	}
@@ -247,7 +257,7 @@ func (c *Context) complete(r *reading) (*Ciphertext, error) {
 			return nil, err
 		}
 		c.ring.Free(value)
-		ct.Value, ct.Seed = own, nil
+		ct.Value = own
 	}
 	return ct, nil
 }

@@ -78,6 +78,7 @@ func TestLoadPacked(t *testing.T) {
 					p.testLoads(c.items)
 					p.testFaults()
 				}
+				(&packedRig{rig: g, ring: ring, limbs: upTo(c.moduli)}).testCompletes(min(c.items, 3))
 			})
 		}
 	})
@@ -96,7 +97,7 @@ func (p *packedRig) testLoads(items int) {
 					src[i], want[i] = append(src[i], b), append(want[i], x...)
 				}
 			}
-			got, err := p.ring.LoadPacked(2, p.limbs, d, src)
+			got, err := p.ring.LoadPacked(p.load(2, d, src))
 			p.ok(err)
 			for i, b := range got {
 				if b == nil {
@@ -109,6 +110,61 @@ func (p *packedRig) testLoads(items int) {
 				p.ok(err)
 				p.equal(fmt.Sprintf("batch %d of %d", i, items), download(p, p.rig.ring, view), want[i])
 				p.rig.ring.Free(b)
+			}
+		}
+	}
+}
+
+// load is a load of residues that stay in their domain.
+func (p *packedRig) load(polys int, d cutrantt.Domain, src [][][]byte) *cutrantt.PackedLoad {
+	return &cutrantt.PackedLoad{Polys: polys, Limbs: p.limbs, From: d, To: d, Residues: src}
+}
+
+// testCompletes loads batches whose second polynomial is packed or drawn, and which change
+// their domain: they equal those that SampleUniform and Convert make.
+func (p *packedRig) testCompletes(items int) {
+	p.Helper()
+	const label = 7
+	ring := p.rig.ring
+	for _, c := range [][2]cutrantt.Domain{
+		{cutrantt.NTT(16), cutrantt.NTT(16)}, {cutrantt.NTT(16), cutrantt.NTT(4)}, {cutrantt.NTT(1), cutrantt.NTT(8)},
+		{cutrantt.NTT(2), cutrantt.Coeffs(1)}, {cutrantt.Coeffs(1), cutrantt.NTT(4)},
+		{cutrantt.Coeffs(1), cutrantt.Coeffs(8)},
+	} {
+		for drawn := range 2 {
+			l := &cutrantt.PackedLoad{Polys: 2, Limbs: p.limbs, From: c[0], To: c[1], Label: label}
+			want := make([][]uint32, items)
+			for i := range items {
+				var packed [][]byte
+				for range 2 - drawn {
+					b, x := p.poly(random, nil)
+					packed, want[i] = append(packed, b), append(want[i], x...)
+				}
+				l.Residues = append(l.Residues, packed)
+				whole := make([]uint32, 2*len(p.limbs)*ring.N())
+				copy(whole, want[i])
+				b, err := ring.NewBatch(2, p.limbs, c[0])
+				p.ok(err)
+				p.ok(ring.Upload(b, whole))
+				if drawn == 1 {
+					l.Seeds = append(l.Seeds, &[32]byte{byte(i), 1})
+					c1, err := b.Slice(1, 2, 0, len(p.limbs))
+					p.ok(err)
+					p.ok(ring.SampleUniform(c1, l.Seeds[i], label))
+				}
+				to, err := ring.NewBatch(2, p.limbs, c[1])
+				p.ok(err)
+				p.ok(ring.Convert(to, b))
+				want[i] = download(p, ring, to)
+			}
+			got, err := p.ring.LoadPacked(l)
+			p.ok(err)
+			for i, b := range got {
+				if b == nil || b.Domain() != c[1] || b.Polys() != 2 {
+					p.Fatalf("%v: batch %d: %v", c, i, b)
+				}
+				p.equal(fmt.Sprintf("%v, %d drawn: batch %d of %d", c, drawn, i, items), download(p, ring, b), want[i])
+				ring.Free(b)
 			}
 		}
 	}
@@ -171,7 +227,7 @@ func (p *packedRig) testFaults() {
 				}
 				src, want = append(src, [][]byte{b0, b1}), append(want, append(x0, x1...))
 			}
-			got, err := p.ring.LoadPacked(2, p.limbs, cutrantt.NTT(4), src)
+			got, err := p.ring.LoadPacked(p.load(2, cutrantt.NTT(4), src))
 			p.ok(err)
 			for i, b := range got {
 				faulty := i%2 == 1
@@ -202,26 +258,32 @@ func TestLoadPackedRefuses(t *testing.T) {
 		for i := range large {
 			large[i] = one
 		}
-		ntt := cutrantt.NTT(16)
+		seed := &[32]byte{1}
+		type load = cutrantt.PackedLoad
 		for what, c := range map[string]struct {
-			polys int
-			limbs []int
-			d     cutrantt.Domain
-			src   [][][]byte
-			want  error
+			change func(l *load)
+			want   error
 		}{
-			"no polynomial":         {2, upTo(2), ntt, [][][]byte{{}}, cutrantt.ErrShape},
-			"too many polynomials":  {1, upTo(2), ntt, [][][]byte{{one, one}}, cutrantt.ErrShape},
-			"unlike numbers":        {2, upTo(2), ntt, [][][]byte{{one, one}, {one}}, cutrantt.ErrShape},
-			"a byte too few":        {2, upTo(2), ntt, [][][]byte{{one[1:]}}, cutrantt.ErrShape},
-			"a byte too many":       {2, upTo(2), ntt, [][][]byte{{append([]byte{0}, one...)}}, cutrantt.ErrShape},
-			"another set of limbs":  {2, upTo(3), ntt, [][][]byte{{one}}, cutrantt.ErrShape},
-			"no such limb":          {2, []int{0, 3}, ntt, [][][]byte{{one}}, cutrantt.ErrShape},
-			"no domain":             {2, upTo(2), cutrantt.Domain{N2: 3}, [][][]byte{{one}}, cutrantt.ErrDomain},
-			"more than a slot":      {len(large), upTo(2), ntt, [][][]byte{large}, cutrantt.ErrNotSupported},
-			"nothing, which is not": {2, upTo(2), ntt, nil, nil},
+			"no polynomial":           {func(l *load) { l.Residues = [][][]byte{{}} }, cutrantt.ErrShape},
+			"too many polynomials":    {func(l *load) { l.Polys = 1 }, cutrantt.ErrShape},
+			"unlike numbers":          {func(l *load) { l.Residues = append(l.Residues, [][]byte{one}) }, cutrantt.ErrShape},
+			"a byte too few":          {func(l *load) { l.Residues[0][1] = one[1:] }, cutrantt.ErrShape},
+			"a byte too many":         {func(l *load) { l.Residues[0][1] = append([]byte{0}, one...) }, cutrantt.ErrShape},
+			"another set of limbs":    {func(l *load) { l.Limbs = upTo(3) }, cutrantt.ErrShape},
+			"no such limb":            {func(l *load) { l.Limbs = []int{0, 3} }, cutrantt.ErrShape},
+			"no domain":               {func(l *load) { l.From = cutrantt.Domain{N2: 3} }, cutrantt.ErrDomain},
+			"no domain afterwards":    {func(l *load) { l.To = cutrantt.Domain{N2: 3} }, cutrantt.ErrDomain},
+			"a seed too many":         {func(l *load) { l.Seeds = []*[32]byte{seed, seed} }, cutrantt.ErrShape},
+			"no seed":                 {func(l *load) { l.Polys, l.Seeds = 3, []*[32]byte{nil} }, cutrantt.ErrShape},
+			"no room for a seed":      {func(l *load) { l.Seeds = []*[32]byte{seed} }, cutrantt.ErrShape},
+			"arbitrary words changed": {func(l *load) { l.Polys, l.To = 3, cutrantt.NTT(4) }, cutrantt.ErrShape},
+			"more than a slot": {func(l *load) { l.Polys, l.Residues = len(large), [][][]byte{large} },
+				cutrantt.ErrNotSupported},
+			"nothing, which is not": {func(l *load) { l.Residues = nil }, nil},
 		} {
-			if got, err := ring.LoadPacked(c.polys, c.limbs, c.d, c.src); !errors.Is(err, c.want) || len(got) > 0 {
+			l := p.load(2, cutrantt.NTT(16), [][][]byte{{one, one}})
+			c.change(l)
+			if got, err := ring.LoadPacked(l); !errors.Is(err, c.want) || len(got) > 0 {
 				t.Errorf("%s: %v, %d batches", what, err, len(got))
 			}
 		}
@@ -273,7 +335,7 @@ func (p *packedRig) loadOnce(src []byte, want []uint32, items int) error {
 		all[i] = [][]byte{src}
 	}
 	r, got := p.rig.ring, make([]uint32, len(want))
-	out, err := p.ring.LoadPacked(1, p.limbs, cutrantt.NTT(16), all)
+	out, err := p.ring.LoadPacked(p.load(1, cutrantt.NTT(16), all))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -47,7 +48,7 @@ type loader struct {
 	stream   driver.Stream
 	launcher *driver.Launcher
 	free     chan *slot // slots of them, made when they are first used
-	all      []*slot    // those that were made; under the ring's lock
+	all      []*slot    // those that were made; in a turn of the ring
 }
 
 // slot is a pinned buffer and device memory of the same size. It belongs to one group from
@@ -59,26 +60,25 @@ type slot struct {
 	busy bool         // used was recorded
 }
 
-// loading is the group of batches that a slot takes.
+// loading is the group of batches that a slot takes: those of load from first on.
 type loading struct {
 	r       *ring
 	k       packing
-	polys   int // packed ones of a batch
-	limbs   int
+	load    *cutrantt.PackedLoad
+	first   int
 	src     [][][]byte
+	polys   int // packed ones of a batch
 	out     []*cutrantt.Batch
 	s       *slot
 	words   int // of what the checks find
 	checked []bool
 }
 
-func (r *ring) LoadPacked(
-	polys int, limbs []int, d cutrantt.Domain, src [][][]byte,
-) (out []*cutrantt.Batch, err error) {
-	if err := r.checkPacked(polys, limbs, d, src); err != nil || len(src) == 0 {
+func (r *ring) LoadPacked(l *cutrantt.PackedLoad) (out []*cutrantt.Batch, err error) {
+	if err := r.checkPacked(l); err != nil || len(l.Residues) == 0 {
 		return nil, err
 	}
-	r.tune(int(d.N2))
+	r.tune(int(l.To.N2))
 	defer func() {
 		if err != nil {
 			for _, b := range out {
@@ -89,40 +89,47 @@ func (r *ring) LoadPacked(
 			out = nil
 		}
 	}()
-	k, err := r.packing(limbs)
+	k, err := r.packing(l.Limbs)
 	if err != nil {
 		return nil, err
 	}
+	src := l.Residues
 	each := len(src[0]) * k.bytes
 	if each > chunk-foundBytes {
 		return nil, fmt.Errorf("%w: packed residues of %d bytes in a batch", cutrantt.ErrNotSupported, each)
 	}
 	out = make([]*cutrantt.Batch, len(src))
-	shape := cutrantt.Shape{Polys: polys, Limbs: limbs, Domain: d}
 	for first, per := 0, (chunk-foundBytes)/each; first < len(src); first += per {
 		end := min(first+per, len(src))
-		g := &loading{r: r, k: k, polys: len(src[0]), limbs: len(limbs), src: src[first:end], out: out[first:end]}
-		if err := g.load(shape); err != nil {
+		g := &loading{r: r, k: k, load: l, first: first, src: src[first:end], polys: len(src[0]), out: out[first:end]}
+		if err := g.take(); err != nil {
 			return out, err
 		}
 	}
 	return out, nil
 }
 
-// checkPacked checks the arguments of LoadPacked.
-func (r *ring) checkPacked(polys int, limbs []int, d cutrantt.Domain, src [][][]byte) error {
-	if err := r.check.Shape(polys, limbs, d); err != nil {
-		return err
+// checkPacked checks the argument of LoadPacked.
+func (r *ring) checkPacked(l *cutrantt.PackedLoad) error {
+	for _, d := range []cutrantt.Domain{l.From, l.To} {
+		if err := r.check.Shape(l.Polys, l.Limbs, d); err != nil {
+			return err
+		}
 	}
-	size := 0
-	for _, l := range limbs {
-		size += cutrantt.PackedBytes(r.n, r.check.Moduli()[l].Q)
+	size, drawn := 0, 0
+	for _, i := range l.Limbs {
+		size += cutrantt.PackedBytes(r.n, r.check.Moduli()[i].Q)
 	}
-	for i, s := range src {
-		if len(s) < 1 || len(s) > polys || len(s) != len(src[0]) {
+	if len(l.Seeds) > 0 {
+		if drawn = 1; len(l.Seeds) != len(l.Residues) || slices.Contains(l.Seeds, nil) {
+			return fmt.Errorf("%w: %d batches need a seed each", cutrantt.ErrShape, len(l.Residues))
+		}
+	}
+	for i, s := range l.Residues {
+		if n := len(s); n < 1 || n+drawn > l.Polys || n != len(l.Residues[0]) || n+drawn < l.Polys && l.From != l.To {
 			return fmt.Errorf(
-				"%w: %d packed polynomials for batch %d of %d, %d for the first", cutrantt.ErrShape, len(s), i, polys,
-				len(src[0]),
+				"%w: %d packed polynomials and %d drawn ones for batch %d of %d, %d packed ones for the first",
+				cutrantt.ErrShape, n, drawn, i, l.Polys, len(l.Residues[0]),
 			)
 		}
 		for _, p := range s {
@@ -227,8 +234,8 @@ func (r *ring) slot() (s *slot, err error) {
 	return s, err
 }
 
-// load takes a group through a slot.
-func (g *loading) load(shape cutrantt.Shape) (err error) {
+// take takes a group through a slot.
+func (g *loading) take() (err error) {
 	r := g.r
 	defer runtime.KeepAlive(r)
 	r.backend.calls.Add(1) // the buffer is the context's: it stays until it is put back
@@ -251,10 +258,10 @@ func (g *loading) load(shape cutrantt.Shape) (err error) {
 	if err := g.check(data); err != nil {
 		return err
 	}
-	return r.exec(func() error { return g.unpack(shape) }, g.out...)
+	return r.exec(g.unpack)
 }
 
-// wait waits for an event without the ring's lock.
+// wait waits for an event without a turn of the ring.
 func (r *ring) wait(e driver.Event) error {
 	if err := r.backend.locked(func() error { return r.backend.drv.WaitEvent(e) }); err != nil {
 		return fmt.Errorf("cuda: %w", err)
@@ -276,10 +283,10 @@ func (g *loading) copyIn() int {
 func (g *loading) check(data int) error {
 	r, l, b := g.r, g.r.pool.loader, g.s.host
 	blocks := len(g.src) * g.polys * (r.n >> 10)
-	g.words = blocks * g.limbs
+	g.words = blocks * len(g.load.Limbs)
 	at, found := g.s.at+pointer(chunk-foundBytes), b.bytes[chunk-foundBytes:][:4*g.words]
 	queued := false
-	err := r.exec(func() error { // the lock orders the launches
+	err := r.exec(func() error { // turns order the launches
 		drv := r.backend.drv
 		queued = true
 		if err := drv.CopyIn(g.s.at, b.bytes[:data], l.stream); err != nil {
@@ -291,7 +298,7 @@ func (g *loading) check(data int) error {
 			packed: g.k.table, found: at,
 		}
 		r.complete(&p.args)
-		if err := r.startOn(l, "packed_check", blocks, g.limbs, int(unsafe.Sizeof(*p))); err != nil {
+		if err := r.startOn(l, "packed_check", blocks, len(g.load.Limbs), int(unsafe.Sizeof(*p))); err != nil {
 			return err
 		}
 		if err := drv.CopyOut(found, at, l.stream); err != nil {
@@ -340,7 +347,7 @@ func (g *loading) read(found []uint32) {
 	for i := range g.checked {
 		g.checked[i] = true
 	}
-	for l := range g.limbs {
+	for l := range g.load.Limbs {
 		for p := range count {
 			var all uint32
 			for _, f := range found[(l*count+p)*blocks:][:blocks] {
@@ -353,28 +360,43 @@ func (g *loading) read(found []uint32) {
 	}
 }
 
-// unpack makes the batches that are as they should be, and queues the kernel that fills
+// unpack makes the batches that are as they should be, and queues the kernels that fill
 // them. It is called by exec.
-func (g *loading) unpack(shape cutrantt.Shape) error {
-	r := g.r
-	items := make([]packedItem, 0, len(g.src))
+func (g *loading) unpack() error {
+	r, l := g.r, g.load
+	items, raw := make([]packedItem, 0, len(g.src)), make([]*cutrantt.Batch, len(g.src))
+	if l.From != l.To {
+		defer func() { // what reads it is queued
+			for _, b := range raw {
+				if b != nil {
+					r.Free(b)
+				}
+			}
+		}()
+	}
 	for i, ok := range g.checked {
 		if !ok {
 			continue
 		}
-		m, err := r.allocateKind(shape.Polys*len(shape.Limbs)*r.n, r.backend.mapped)
-		if err != nil {
+		var err error
+		if raw[i], err = r.room(l, l.From); err != nil {
 			return err
 		}
-		g.out[i] = cutrantt.MakeBatch(shape, r.n, m)
 		from := tensor{g.s.at + pointer(i*g.polys*g.k.bytes), uint64(g.k.bytes / 4)}
-		items = append(items, packedItem{residues: r.tensor(g.out[i]), packed: from})
+		items = append(items, packedItem{residues: r.tensor(raw[i]), packed: from})
+		g.out[i] = raw[i]
+		if l.From == l.To {
+			continue
+		}
+		if g.out[i], err = r.room(l, l.To); err != nil {
+			return err
+		}
 	}
 	if len(items) == 0 {
 		return nil
 	}
 	a := packedArgs{args: args{limbs: g.k.limbs}, packed: g.k.table, polys: uint32(g.polys)}
-	err := launchItems(r, "packed_load", len(items)*g.polys*(r.n>>10), g.limbs, packedThreads, 0, a, items)
+	err := launchItems(r, "packed_load", len(items)*g.polys*(r.n>>10), len(l.Limbs), packedThreads, 0, a, items)
 	if err == nil {
 		err = r.backend.drv.Record(g.s.used, r.pool.stream)
 	}
@@ -383,5 +405,39 @@ func (g *loading) unpack(shape cutrantt.Shape) error {
 		return err
 	}
 	g.s.busy = true
+	for i, b := range raw {
+		if b == nil {
+			continue
+		}
+		if err := g.complete(i, b); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// complete draws what is not packed of batch i and converts it.
+func (g *loading) complete(i int, b *cutrantt.Batch) error {
+	if l := g.load; len(l.Seeds) > 0 {
+		next, err := b.Slice(g.polys, g.polys+1, 0, len(l.Limbs))
+		if err != nil {
+			return err
+		}
+		if err := g.r.drawUniform(next, l.Seeds[g.first+i], l.Label); err != nil {
+			return err
+		}
+	}
+	if g.load.From == g.load.To {
+		return nil
+	}
+	return g.r.convert(g.out[i], b)
+}
+
+// room makes a batch of a load, of any content. It is called by exec.
+func (r *ring) room(l *cutrantt.PackedLoad, d cutrantt.Domain) (*cutrantt.Batch, error) {
+	m, err := r.allocateKind(l.Polys*len(l.Limbs)*r.n, r.backend.mapped)
+	if err != nil {
+		return nil, err
+	}
+	return cutrantt.MakeBatch(cutrantt.Shape{Polys: l.Polys, Limbs: l.Limbs, Domain: d}, r.n, m), nil
 }

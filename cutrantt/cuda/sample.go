@@ -65,6 +65,11 @@ func (r *ring) SampleUniform(dst *cutrantt.Batch, seed *[32]byte, label uint32) 
 	if err := r.check.Seeded(dst, seed); err != nil {
 		return err
 	}
+	return r.exec(func() error { return r.drawUniform(dst, seed, label) }, dst)
+}
+
+// drawUniform queues SampleUniform.
+func (r *ring) drawUniform(dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
 	return r.draw("sample_uniform", (r.n+2047)/2048, len(dst.Limbs()), dst, seed, label)
 }
 
@@ -85,21 +90,19 @@ func (r *ring) sample(name string, dst *cutrantt.Batch, seed *[32]byte, label ui
 	if err := check.Coeffs(dst); err != nil {
 		return err
 	}
-	return r.draw(name, r.n/1024, limbGroups(dst), dst, seed, label)
+	return r.exec(func() error { return r.draw(name, r.n/1024, limbGroups(dst), dst, seed, label) }, dst)
 }
 
-// draw queues a sampler on a grid of x*y blocks.
+// draw queues a sampler on a grid of x*y blocks. It is called by exec.
 func (r *ring) draw(name string, x, y int, dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
-	return r.exec(func() error {
-		defer clear(r.arguments[:]) // the seed may be secret
-		list, err := r.list(dst.Limbs())
-		if err != nil {
-			return err
-		}
-		a := sampleArgs{args: r.only(dst, list), label: label, count: uint32(len(dst.Limbs()))}
-		for i := range a.seed {
-			a.seed[i] = binary.LittleEndian.Uint32(seed[4*i:])
-		}
-		return launch(r, name, x, y, 128, 0, a)
-	}, dst)
+	defer clear(r.arguments[:]) // the seed may be secret
+	list, err := r.list(dst.Limbs())
+	if err != nil {
+		return err
+	}
+	a := sampleArgs{args: r.only(dst, list), label: label, count: uint32(len(dst.Limbs()))}
+	for i := range a.seed {
+		a.seed[i] = binary.LittleEndian.Uint32(seed[4*i:])
+	}
+	return launch(r, name, x, y, 128, 0, a)
 }

@@ -120,7 +120,9 @@ func loadNothing(r *ring) error {
 	for _, m := range r.Moduli() {
 		p = append(p, make([]byte, cutrantt.PackedBytes(r.n, m.Q))...)
 	}
-	out, err := r.LoadPacked(1, upTo(len(r.Moduli())), cutrantt.NTT(16), [][][]byte{{p}})
+	d := cutrantt.NTT(16)
+	l := &cutrantt.PackedLoad{Polys: 1, Limbs: upTo(len(r.Moduli())), From: d, To: d, Residues: [][][]byte{{p}}}
+	out, err := r.LoadPacked(l)
 	if err == nil && (len(out) != 1 || out[0] != nil) {
 		err = errors.New("residues loaded that no kernel has seen")
 	}
