@@ -179,6 +179,7 @@ func (args arguments) addPlain() {
 	args.add(uint32(0), uint32(math.MaxUint32))
 	args.add(uint64(0), uint64(1), uint64(5), uint64(math.MaxUint64))
 	args.add(0.0, 1.0, -1.0, 0x1p26, 0x1p1000, 0x1p-1000, math.NaN(), math.Inf(1))
+	args.add([]bool(nil), []bool{true}, make([]bool, 5000))
 	args.add([]float64(nil), []float64{1, 2}, []float64{math.NaN()}, make([]float64, 4096), make([]float64, 5000))
 	args.add([][]float64(nil), [][]float64{{1}, nil}, [][]float64{make([]float64, 4096)})
 	args.add([]complex128(nil), []complex128{1}, make([]complex128, 5000))
