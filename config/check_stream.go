@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -22,7 +23,10 @@ func (c *checker) stream(path string, s Stream) {
 	names := make([]string, len(s.Channels))
 	for i, ch := range s.Channels {
 		names[i] = ch.Name
-		c.channel(fmt.Sprintf("%s.channels[%d]", path, i), ch)
+		at := fmt.Sprintf("%s.channels[%d]", path, i)
+		if c.channel(at, ch) && c.Sound(path+".mode") {
+			c.resolution(at+".resolution", s, ch)
+		}
 	}
 	c.unique(path+".channels", "channel", names)
 }
@@ -84,7 +88,14 @@ func (c *checker) window(path string, s Stream) {
 			fmt.Sprintf("write samples: %d, or leave it out", need))
 		return
 	}
-	if n := len(s.Channels); n > MaxChannels || s.Slots() > MaxSlots {
+	n := len(s.Channels)
+	switch {
+	case n <= MaxChannels && s.Slots() <= MaxSlots:
+	case s.Histogram():
+		c.Fail(path+".channels", fmt.Sprintf("the bins of %s take %d slots; no parameter set has more than %d",
+			yamlx.Plural(n, "channel"), s.Slots(), MaxSlots),
+			"use a coarser resolution, or split the channels into two streams")
+	default:
 		c.Fail(path+".channels", fmt.Sprintf("%s of %d samples take %d slots; no parameter set has more than %d",
 			yamlx.Plural(n, "channel"), w.Samples, s.Slots(), MaxSlots),
 			"use a shorter window, or split the channels into two streams")
@@ -113,6 +124,8 @@ func (c *checker) filled(path string, s Stream) bool {
 	}
 	channels := yamlx.Plural(len(s.Channels), "channel")
 	switch n := s.filling(); {
+	case s.Histogram():
+		c.Fail(p+".fill", "the samples of a histogram take no slots", "write \"samples: 4096\" or every: instead")
 	case SlotsOf(s.Params) == 0:
 		c.Fail(p+".fill", fmt.Sprintf("the name %q does not tell how many slots there are", s.Params),
 			"write \"samples: 64\" instead, or a name such as edge12-d1")
@@ -129,8 +142,19 @@ func (c *checker) filled(path string, s Stream) bool {
 	return false
 }
 
-// channel checks the range of a channel.
-func (c *checker) channel(path string, ch Channel) {
+// resolution checks the bins of a channel whose range is sound.
+func (c *checker) resolution(path string, s Stream, ch Channel) {
+	var bad *errGrid
+	switch _, err := ch.Grid(); {
+	case !s.Histogram() && ch.Resolution != 0:
+		c.Fail(path, "only a histogram has a resolution", "write mode: histogram in the stream, or leave it out")
+	case s.Histogram() && errors.As(err, &bad):
+		c.Fail(path, bad.cause, bad.remedy)
+	}
+}
+
+// channel checks the range of a channel. It reports whether that is sound.
+func (c *checker) channel(path string, ch Channel) bool {
 	lo, hi := ch.Range[0], ch.Range[1]
 	ranged := c.Sound(path + ".range")
 	if ranged {
@@ -153,6 +177,7 @@ func (c *checker) channel(path string, ch Channel) {
 	if ch.Source != nil {
 		c.source(path+".source", *ch.Source, ch.Unit)
 	}
+	return ranged
 }
 
 // unusable says what is wrong with a range whose ends are in order.

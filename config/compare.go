@@ -25,11 +25,12 @@ func (s Stream) Compare(other Stream) []Difference {
 			out = append(out, Difference{path, ours, theirs})
 		}
 	}
-	packing := func(p string) string {
-		if p == "" {
-			return PackingReal
+	mode := func(s Stream) string {
+		switch s.Packing {
+		case "", PackingReal:
+			return string(ModeSamples)
 		}
-		return p
+		return s.Packing
 	}
 	given := func(n int) string {
 		if n == 0 {
@@ -46,7 +47,7 @@ func (s Stream) Compare(other Stream) []Difference {
 	differ("name", s.Name, other.Name)
 	differ("params", s.Params, other.Params)
 	differ("log_scale", given(s.LogScale), given(other.LogScale))
-	differ("packing", packing(s.Packing), packing(other.Packing))
+	differ("mode", mode(s), mode(other))
 	differ("places", given(s.Places), given(other.Places))
 	differ("window.samples", strconv.Itoa(s.Window.Samples), strconv.Itoa(other.Window.Samples))
 	differ("window.every", every(s.Window.Every), every(other.Window.Every))
@@ -58,6 +59,9 @@ func (s Stream) Compare(other Stream) []Difference {
 		at, o := fmt.Sprintf("channels[%d]", i), other.Channels[i]
 		differ(at+".unit", c.Unit, o.Unit)
 		differ(at+".range", showRange(c.Range), showRange(o.Range))
+		if s.Histogram() && other.Histogram() {
+			differ(at+".resolution", FormatNumber(c.Resolution), FormatNumber(o.Resolution))
+		}
 	}
 	return out
 }

@@ -29,7 +29,7 @@ func TestCompare(t *testing.T) {
 		{func(s *Stream) { s.Params = "edge12-d1" }, "params: edge13-d3, edge12-d1"},
 		{func(s *Stream) { s.LogScale = 30 }, "log_scale: none, 30"},
 		{func(s *Stream) { s.Places = 8 }, "places: none, 8"},
-		{func(s *Stream) { s.Packing = "complex" }, "packing: real, complex"},
+		{func(s *Stream) { s.Packing = "complex" }, "mode: samples, complex"},
 		{func(s *Stream) { s.Window.Samples = 32 }, "window.samples: 64, 32"},
 		{func(s *Stream) { s.Window.Every = time.Minute }, "window.every: none, 1m"},
 		{func(s *Stream) { s.Channels[1].Range[1] = 100 }, "channels[1].range: [0, 16], [0, 100]"},

@@ -140,6 +140,11 @@ func (k *KeyHolder) SetDefaults() {
 // SetDefaults fills every optional field that is zero, and the capacity of a
 // window by time from the interval.
 func (s *Stream) SetDefaults() {
+	orDefault(&s.Mode, ModeSamples)
+	if s.Mode == ModeHistogram {
+		orDefault(&s.Packing, PackingHistogram)
+		orDefault(&s.LogScale, HistogramLogScale)
+	}
 	orDefault(&s.Packing, PackingReal)
 	orDefault(&s.OnGap, GapIgnore)
 	if s.Window.Fill && s.Window.Samples == 0 {

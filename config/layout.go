@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -11,10 +12,19 @@ import (
 
 // Stride returns the number of slots that one channel occupies: the next power of
 // two at or above Window.Samples. Channel k holds sample i in slot
-// k*Stride()+i; the slots from Samples to Stride stay zero.
+// k*Stride()+i; the slots from Samples to Stride stay zero. Of a histogram the counts of
+// Grid stand in place of the samples.
 func (s Stream) Stride() int {
-	stride := 1
-	for stride < s.Window.Samples && stride < MaxSlots {
+	need, stride := s.Window.Samples, 1
+	if s.Histogram() {
+		need = 1
+		for _, c := range s.Channels {
+			if g, err := c.Grid(); err == nil {
+				need = max(need, g.Slots())
+			}
+		}
+	}
+	for stride < need && stride < MaxSlots {
 		stride <<= 1
 	}
 	return stride
@@ -23,6 +33,112 @@ func (s Stream) Stride() int {
 // Slots returns the number of slots of the whole window, channels times stride. It
 // must not exceed half the ring degree.
 func (s Stream) Slots() int { return len(s.Channels) * s.Stride() }
+
+// Histogram reports whether the windows hold counts instead of samples.
+func (s Stream) Histogram() bool { return s.Packing == PackingHistogram }
+
+// CountUnit returns the value that a sample adds to slots of a histogram: 2^-m, with 2^m the
+// least power of two at or above Window.Samples. So no slot of a window exceeds 1.
+func (s Stream) CountUnit() float64 {
+	unit := 1.0
+	for n := 1; n < s.Window.Samples && n < MaxSamples; n <<= 1 {
+		unit /= 2
+	}
+	return unit
+}
+
+// A Grid divides the range of a channel into bins of equal width. Edge j, from 0 to Bins, is
+// the decimal number Range[0] + j*Resolution, rounded to float64 once: edge 3 of [0, 1] at 0.1
+// is the float64 0.3. An edge and the values between two edges are different cells: cell 2j is
+// edge j itself, and cell 2j+1 everything between the edges j and j+1. So a comparison with an
+// edge is decided for every value.
+//
+// Slot i of a channel holds how many samples of the window are in cell i+1 or above, times
+// CountUnit. All samples are in cell 0 or above, which needs no slot.
+type Grid struct {
+	Bins        int
+	first, step float64 // whole numbers below 2^53: the range's start and the resolution, times unit
+	unit        float64 // a power of ten that float64 holds exactly
+}
+
+// errGrid says why a range and a resolution make no grid.
+type errGrid struct{ cause, remedy string }
+
+func (e *errGrid) Error() string { return e.cause }
+
+// Grid returns the bins of a channel of a histogram. It fails if the range does not hold a
+// whole number of them, from 1 to MaxSlots/2.
+func (c Channel) Grid() (Grid, error) {
+	fail := func(cause, remedy string) (Grid, error) { return Grid{}, &errGrid{cause, remedy} }
+	if !(c.Resolution > 0) || !finite(c.Resolution) || !finite(c.Range[0]) || !finite(c.Range[1]) {
+		return fail("a channel of a histogram needs a resolution above 0", "write the width of a bin, such as 0.5")
+	}
+	var whole [3]float64
+	unit, ok := 1.0, false
+	for k := 0; k <= maxGridDigits && !ok; k++ {
+		ok = true
+		for i, x := range []float64{c.Range[0], c.Range[1], c.Resolution} {
+			whole[i] = math.RoundToEven(x * unit)
+			ok = ok && math.Abs(whole[i]) < 1<<53 && whole[i]/unit == x
+		}
+		if !ok {
+			unit *= 10
+		}
+	}
+	if !ok {
+		return fail("range and resolution have too many digits for exact bins",
+			fmt.Sprintf("write them with at most %d decimal places and 15 digits in all", maxGridDigits))
+	}
+	first, span, step := whole[0], whole[1]-whole[0], whole[2]
+	switch bins := span / step; {
+	case span <= 0:
+		return fail("the range is empty", "write the smallest and the largest value")
+	case bins > MaxSlots/2:
+		return fail(fmt.Sprintf("the range holds %.0f bins of %g; %d are the most", bins, c.Resolution, MaxSlots/2),
+			"use a coarser resolution or a narrower range")
+	case math.Mod(span, step) != 0:
+		return fail(fmt.Sprintf("the range [%g, %g] is no whole number of bins of %g", c.Range[0], c.Range[1],
+			c.Resolution), fmt.Sprintf("write range: [%g, %g], or another resolution", c.Range[0],
+			(first+step*math.Ceil(bins))/unit))
+	default:
+		return Grid{int(bins), first, step, unit}, nil
+	}
+}
+
+// maxGridDigits is the most decimal places of a range and a resolution: powers of ten up to it
+// are exact in float64.
+const maxGridDigits = 15
+
+// Slots returns the number of slots of a channel.
+func (g Grid) Slots() int { return 2 * g.Bins }
+
+// Edge returns edge j, from 0 to Bins, in the channel's unit.
+func (g Grid) Edge(j int) float64 { return (g.first + float64(j)*g.step) / g.unit }
+
+// Width returns the width of a bin in the channel's unit.
+func (g Grid) Width() float64 { return g.step / g.unit }
+
+// Cell returns the cell of a value, from 0 to 2*Bins. Values outside of the range belong to
+// its ends, and NaN to the lower one.
+func (g Grid) Cell(x float64) int {
+	if !(x > g.Edge(0)) {
+		return 0
+	}
+	if x >= g.Edge(g.Bins) {
+		return 2 * g.Bins
+	}
+	j := min(max(int((x*g.unit-g.first)/g.step), 0), g.Bins-1) // off by one at most
+	for j > 0 && x < g.Edge(j) {
+		j--
+	}
+	for x >= g.Edge(j+1) {
+		j++
+	}
+	if x == g.Edge(j) {
+		return 2 * j
+	}
+	return 2*j + 1
+}
 
 // ChannelIndex returns the position of the channel with this name, or -1.
 func (s Stream) ChannelIndex(name string) int {
@@ -74,11 +190,12 @@ func (c Channel) Affine() (mid, half float64) {
 	return c.Range[0]/2 + c.Range[1]/2, c.Range[1]/2 - c.Range[0]/2
 }
 
-// A tag starts every layout hash. That of streams with places is another one, so that a
-// reader which knows no places never takes their windows for others.
+// A tag starts every layout hash. Those of streams with places and of histograms are others,
+// so that a reader which does not know them never takes their windows for others.
 const (
 	layoutTag       = "hencedge layout v1"
 	layoutTagPlaces = "hencedge layout v2"
+	layoutTagCounts = "hencedge layout v3"
 )
 
 // LayoutHash identifies what the slots of a window mean. It is SHA-256 over the
@@ -91,8 +208,10 @@ const (
 //	then for each channel: Name, Unit, Range[0], Range[1]
 //
 // With Places it begins with "hencedge layout v2", and Places stands before the number of
-// channels. An empty Packing counts as PackingReal. What only the agent needs (sources,
-// interval, level, policies for missing values) is left out.
+// channels. That of a histogram begins with "hencedge layout v3"; Places stands there in any
+// case, 0 without them, and Resolution after the range of each channel. An empty Packing
+// counts as PackingReal. What only the agent needs (sources, interval, level, policies for
+// missing values) is left out.
 func (s Stream) LayoutHash() [32]byte {
 	b := make([]byte, 0, 256+64*len(s.Channels))
 	str := func(v string) {
@@ -108,9 +227,12 @@ func (s Stream) LayoutHash() [32]byte {
 	if packing == "" {
 		packing = PackingReal
 	}
-	if s.Places > 0 {
+	switch {
+	case s.Histogram():
+		str(layoutTagCounts)
+	case s.Places > 0:
 		str(layoutTagPlaces)
-	} else {
+	default:
 		str(layoutTag)
 	}
 	str(s.Name)
@@ -119,7 +241,7 @@ func (s Stream) LayoutHash() [32]byte {
 	str(packing)
 	num(int64(s.Window.Samples))
 	num(int64(s.Window.Every))
-	if s.Places > 0 {
+	if s.Places > 0 || s.Histogram() {
 		num(int64(s.Places))
 	}
 	num(int64(len(s.Channels)))
@@ -128,6 +250,9 @@ func (s Stream) LayoutHash() [32]byte {
 		str(c.Unit)
 		flt(c.Range[0])
 		flt(c.Range[1])
+		if s.Histogram() {
+			flt(c.Resolution)
+		}
 	}
 	return sha256.Sum256(b)
 }

@@ -161,6 +161,7 @@ var fieldRules = map[string]rule.Value{
 	"Stream.Name": nameRule,
 	"Stream.Params": rule.Form(patternParams, "invalid parameter set name {}",
 		"use a name such as edge12-d1; docs/parameters.md lists them"),
+	"Stream.Mode":       rule.OneOf(ModeSamples, ModeHistogram),
 	"Stream.Interval":   rule.Between(time.Millisecond, 24*time.Hour),
 	"Stream.LogScale":   rule.Between(10, 60),
 	"Stream.Places":     rule.OneOf(2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096),

@@ -15,6 +15,13 @@ const MaxLateness = time.Hour
 // PackingReal puts one real sample into the real part of one slot.
 const PackingReal = "real"
 
+// PackingHistogram puts counts of samples into the slots: see Grid.
+const PackingHistogram = "histogram"
+
+// HistogramLogScale is Stream.LogScale of a histogram that gives none. With the 60 bits of
+// edge12-add it leaves room for the sum of 65536 windows.
+const HistogramLogScale = 42
+
 // A Stream is one series of windows of one device. The agent and the evaluator
 // hold the same description; LayoutHash binds the two.
 type Stream struct {
@@ -31,6 +38,8 @@ type Stream struct {
 	// may come after younger ones and
 	// still find their place; later ones are left out (agent only).
 	Lateness Duration `yaml:"lateness"`
+	// Mode says what a window holds: its samples, or counts of them by value.
+	Mode Mode `yaml:"mode"`
 	// Params names the parameter set, such as "edge12-d1".
 	Params string `yaml:"params" cfg:"required"`
 	// LogScale is log2 of the encoding scale; 0 means the parameters' own.
@@ -42,7 +51,8 @@ type Stream struct {
 	// Places is how many windows of different devices share the slots of one ciphertext
 	// after the evaluator has added them up: a power of two. 0: windows are not added up.
 	Places int `yaml:"places"`
-	// Packing is PackingReal. It is not configured; descriptions that peers send carry it.
+	// Packing follows from Mode: PackingReal or PackingHistogram. It is not configured;
+	// descriptions that peers send carry it.
 	Packing string
 	// Replay, when set, takes samples and timestamps from a file instead of
 	// live sensors (agent only).
@@ -62,6 +72,9 @@ type Channel struct {
 	// Range is the physical minimum and maximum. A value x is encrypted as
 	// u = (x-mid)/half in [-1, 1], see Affine.
 	Range [2]float64 `yaml:"range" cfg:"required"`
+	// Resolution is the width of a bin in a stream of mode histogram, in Unit. Range holds a
+	// whole number of them.
+	Resolution float64 `yaml:"resolution"`
 	// Source is where the agent reads it; nil in evaluator files (they may
 	// carry one, it is checked and ignored). Not part of the layout.
 	Source *Source `yaml:"source"`
@@ -72,6 +85,16 @@ type Channel struct {
 	// MissingValue is the physical value that MissingMark writes.
 	MissingValue *float64 `yaml:"missing_value" cfg:"zero"`
 }
+
+// Mode says what a window holds.
+type Mode string
+
+const (
+	// ModeSamples encrypts every sample. The default.
+	ModeSamples Mode = "samples"
+	// ModeHistogram encrypts how many samples lie above each edge of the channel's bins.
+	ModeHistogram Mode = "histogram"
+)
 
 // Missing is the policy for a sample that could not be read.
 type Missing string

@@ -26,11 +26,13 @@ type channelVector struct {
 	Name  string     `json:"name"`
 	Unit  string     `json:"unit"`
 	Range [2]float64 `json:"range"`
+
+	Resolution float64 `json:"resolution,omitempty"`
 }
 
 // TestLayoutVectors: layout hashes of a window by count and one by time, of names
-// beyond ASCII, of a range that begins with a negative zero, and of windows that share
-// ciphertexts.
+// beyond ASCII, of a range that begins with a negative zero, of windows that share
+// ciphertexts, and of histograms.
 func TestLayoutVectors(t *testing.T) {
 	var out []layoutVector
 	for _, s := range []Stream{
@@ -46,12 +48,16 @@ func TestLayoutVectors(t *testing.T) {
 			Channels: []Channel{{Name: "c", Unit: "%", Range: [2]float64{math.Copysign(0, -1), 100}}}},
 		{Name: "shared", Params: "edge13-d3", Places: 8, Window: Window{Samples: 256, Every: time.Minute},
 			Channels: []Channel{{Name: "x", Unit: "m/s2", Range: [2]float64{-20, 20}}}},
+		{Name: "counts", Params: "edge12-add", LogScale: 42, Packing: PackingHistogram,
+			Window: Window{Samples: 4096}, Channels: []Channel{
+				{Name: "t", Unit: "degC", Range: [2]float64{-40, 125}, Resolution: 0.25},
+				{Name: "rpm", Unit: "rpm", Range: [2]float64{0, 3000}, Resolution: 10}}},
 	} {
 		h := s.LayoutHash()
 		v := layoutVector{s.Name, s.Params, s.LogScale, s.Packing, s.Window.Samples, int64(s.Window.Every),
 			s.Places, nil, hex.EncodeToString(h[:])}
 		for _, c := range s.Channels {
-			v.Channels = append(v.Channels, channelVector{c.Name, c.Unit, c.Range})
+			v.Channels = append(v.Channels, channelVector{c.Name, c.Unit, c.Range, c.Resolution})
 		}
 		out = append(out, v)
 	}
@@ -59,5 +65,6 @@ func TestLayoutVectors(t *testing.T) {
 		Comment string         `json:"comment"`
 		Layouts []layoutVector `json:"layouts"`
 	}{"Streams and their layout hashes (docs/wire-format.md). log_scale 0 and an empty packing: the configuration " +
-		"has none. every_ns 0: a window by count. places: how many windows share a ciphertext.", out})
+		"has none. every_ns 0: a window by count. places: how many windows share a ciphertext. resolution: of the " +
+		"bins of a histogram.", out})
 }

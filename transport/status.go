@@ -33,6 +33,8 @@ type StreamStatus struct {
 	Every    int64 // length of a window by time in nanoseconds; 0: by count
 	Channels []ChannelStatus
 	Places   int // that share a ciphertext; 0: none
+	// Resolutions are the widths of the channels' bins, for counts; nil: none.
+	Resolutions []float64
 }
 
 // ChannelStatus is one channel, in slot order.
@@ -96,7 +98,7 @@ func (s *StreamStatus) validate() error {
 	}
 	if len(s.Channels) == 0 {
 		if s.Params != "" || s.LogScale != 0 || s.Packing != "" || s.Samples != 0 || s.Every != 0 ||
-			s.Places != 0 {
+			s.Places != 0 || len(s.Resolutions) > 0 {
 			return fail("a description without channels")
 		}
 		return nil
@@ -110,6 +112,14 @@ func (s *StreamStatus) validate() error {
 		s.Places < 0 || s.Places > MaxSlots:
 		return fail(fmt.Sprintf("scale 2^%d, %d samples every %d ns, %d places", s.LogScale, s.Samples, s.Every,
 			s.Places))
+	}
+	if n := len(s.Resolutions); n > 0 && n != len(s.Channels) {
+		return fail(fmt.Sprintf("%d resolutions of %d channels", n, len(s.Channels)))
+	}
+	for _, r := range s.Resolutions {
+		if !finite(r) || r <= 0 {
+			return fail(fmt.Sprintf("a resolution of %g", r))
+		}
 	}
 	for i := range s.Channels {
 		c := &s.Channels[i]
@@ -220,4 +230,6 @@ type wireStreamStatus struct {
 	Every    int64           `cbor:"5,keyasint,omitempty"`
 	Channels []ChannelStatus `cbor:"6,keyasint,omitempty"`
 	Places   int             `cbor:"7,keyasint,omitempty"`
+
+	Resolutions []float64 `cbor:"8,keyasint,omitempty"`
 }

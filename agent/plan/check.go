@@ -280,7 +280,13 @@ func (c *checker) layout(i int, params henc.Parameters) *seal.Stream {
 	if cfg.Places > 1 {
 		slots, of = slots/cfg.Places, fmt.Sprintf("a place of %d in %s", cfg.Places, of)
 	}
-	if need := cfg.Slots(); need > slots {
+	switch need := cfg.Slots(); {
+	case need <= slots:
+	case cfg.Histogram():
+		c.fail(at+".channels", "use a coarser resolution, split the channels into several streams, or use a larger "+
+			"parameter set", fmt.Errorf("the bins of %d channels take %d slots; %s has %d", len(cfg.Channels), need,
+			of, slots))
+	default:
 		c.fail(at+".channels", slotRemedy(len(cfg.Channels), slots),
 			fmt.Errorf("%d channels of %d samples take %d slots; %s has %d", len(cfg.Channels), cfg.Window.Samples,
 				need, of, slots))
@@ -292,8 +298,12 @@ func (c *checker) layout(i int, params henc.Parameters) *seal.Stream {
 		s.Scale = math.Ldexp(1, cfg.LogScale)
 		// Coefficients are at most the scale, since |u| <= 1; leave a bit for noise.
 		if err := params.CheckScale(s.Level, 4*s.Scale); err != nil {
-			c.fail(at+".log_scale", fmt.Sprintf("leave it out; the scale of %s is 2^%.0f", params.Name(),
-				math.Log2(params.ScaleAt(s.Level))), err)
+			remedy := fmt.Sprintf("leave it out; the scale of %s is 2^%.0f", params.Name(),
+				math.Log2(params.ScaleAt(s.Level)))
+			if cfg.Histogram() {
+				remedy = "use a smaller one here and in the evaluator's file, or edge12-add, which takes 2^42"
+			}
+			c.fail(at+".log_scale", remedy, err)
 		}
 	}
 	if len(c.errs.List) > before {

@@ -312,11 +312,17 @@ func precision(k *seal.Keys, o *StreamOutlook, s config.Stream, scale float64) {
 	o.PrecisionBits = -math.Log2(sigma)
 	for _, ch := range s.Channels {
 		_, half := ch.Affine()
+		unit, values := ch.Unit, o.Samples
+		if s.Histogram() {
+			half, unit, values = 1/s.CountUnit(), countUnit, s.Stride()
+		}
 		o.Channels = append(o.Channels,
-			ChannelOutlook{Name: ch.Name, Unit: ch.Unit, Error: half * sigma,
-				Bound: half * noise.Max(sigma, o.Samples)})
+			ChannelOutlook{Name: ch.Name, Unit: unit, Error: half * sigma, Bound: half * noise.Max(sigma, values)})
 	}
 }
+
+// countUnit is the unit of errors in a histogram, which rounding removes.
+const countUnit = "counts"
 
 // wireBytes returns the size of the MQTT 3.1.1 PUBLISH packets (QoS 1) of an object:
 // fixed header, topic and packet id besides the chunk.

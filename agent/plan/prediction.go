@@ -83,7 +83,8 @@ type StreamOutlook struct {
 	absent []string // sensors, with the reason
 }
 
-// ChannelOutlook is the predicted error of a fresh, decrypted sample.
+// ChannelOutlook is the predicted error of a fresh, decrypted sample; of a histogram that of a
+// count, in counts.
 type ChannelOutlook struct {
 	Name  string  `json:"name"`
 	Unit  string  `json:"unit"`

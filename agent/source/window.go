@@ -260,12 +260,38 @@ func (c *Collector) note(channel int, msg string, args ...any) {
 }
 
 // FillSlots normalises and packs a window: sample i of channel k is
-// u = (x-mid)/half in [-1, 1], in slot k*stride+i. Slots without a sample stay 0.
+// u = (x-mid)/half in [-1, 1], in slot k*stride+i. Slots without a sample stay 0. Of a
+// histogram the slots hold counts instead, as config.Grid says. out must be zero.
 func FillSlots(out []float64, s config.Stream, values [][]float64) {
+	if s.Histogram() {
+		fillCounts(out, s, values)
+		return
+	}
 	for k, ch := range s.Channels {
 		mid, half := ch.Affine()
 		for i, x := range values[k] {
 			out[k*s.Stride()+i] = min(max((x-mid)/half, -1), 1)
+		}
+	}
+}
+
+// fillCounts puts how many samples are in each cell or above into the slots of every channel.
+// The sums are exact: multiples of a power of two, at most 1.
+func fillCounts(out []float64, s config.Stream, values [][]float64) {
+	unit, stride := s.CountUnit(), s.Stride()
+	for k, ch := range s.Channels {
+		grid, err := ch.Grid()
+		if err != nil {
+			continue // no configuration passes with such a channel
+		}
+		counts := out[k*stride : k*stride+grid.Slots()]
+		for _, x := range values[k] {
+			if cell := grid.Cell(x); cell > 0 {
+				counts[cell-1] += unit
+			}
+		}
+		for i := len(counts) - 2; i >= 0; i-- {
+			counts[i] += counts[i+1]
 		}
 	}
 }

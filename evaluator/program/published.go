@@ -49,9 +49,10 @@ type PublishedStream struct {
 
 // PublishedChannel is a channel of a stream.
 type PublishedChannel struct {
-	Name  string     `json:"name"`
-	Unit  string     `json:"unit"`
-	Range [2]float64 `json:"range"`
+	Name       string     `json:"name"`
+	Unit       string     `json:"unit"`
+	Range      [2]float64 `json:"range"`
+	Resolution float64    `json:"resolution,omitempty"` // of a histogram
 }
 
 // Publish describes a program for full windows.
@@ -64,7 +65,7 @@ func Publish(src Source, params henc.Parameters, unit, topic string) Published {
 			Stream: PublishedStream{Name: st.Name, LogScale: st.LogScale, Packing: st.Packing,
 				Places: st.Places, Samples: st.Window.Samples, Every: st.Window.Every, Level: st.Level}}
 		for _, c := range st.Channels {
-			in.Stream.Channels = append(in.Stream.Channels, PublishedChannel{c.Name, c.Unit, c.Range})
+			in.Stream.Channels = append(in.Stream.Channels, PublishedChannel{c.Name, c.Unit, c.Range, c.Resolution})
 		}
 		p.Inputs[name] = in
 	}
@@ -87,7 +88,8 @@ func (p *Published) Source() (Source, henc.Parameters, error) {
 			Level:  in.Stream.Level,
 			Window: config.Window{Samples: in.Stream.Samples, Every: in.Stream.Every}}
 		for _, c := range in.Stream.Channels {
-			st.Channels = append(st.Channels, config.Channel{Name: c.Name, Unit: c.Unit, Range: c.Range})
+			st.Channels = append(st.Channels, config.Channel{Name: c.Name, Unit: c.Unit, Range: c.Range,
+				Resolution: c.Resolution})
 		}
 		src.Vars[name] = Var{Device: in.Device, Stream: st, Channel: st.ChannelIndex(in.Channel)}
 	}

@@ -17,6 +17,9 @@ func DescribeStream(s config.Stream) transport.StreamStatus {
 	for _, c := range s.Channels {
 		out.Channels = append(out.Channels, transport.ChannelStatus{Name: c.Name, Unit: c.Unit, Min: c.Range[0],
 			Max: c.Range[1]})
+		if s.Histogram() {
+			out.Resolutions = append(out.Resolutions, c.Resolution)
+		}
 	}
 	return out
 }
@@ -26,8 +29,12 @@ func DescribeStream(s config.Stream) transport.StreamStatus {
 func DescribedStream(s transport.StreamStatus) (config.Stream, bool) {
 	out := config.Stream{Name: s.Name, Params: s.Params, LogScale: s.LogScale, Packing: s.Packing,
 		Places: s.Places, Window: config.Window{Samples: s.Samples, Every: time.Duration(s.Every)}}
-	for _, c := range s.Channels {
-		out.Channels = append(out.Channels, config.Channel{Name: c.Name, Unit: c.Unit, Range: [2]float64{c.Min, c.Max}})
+	for i, c := range s.Channels {
+		ch := config.Channel{Name: c.Name, Unit: c.Unit, Range: [2]float64{c.Min, c.Max}}
+		if i < len(s.Resolutions) {
+			ch.Resolution = s.Resolutions[i]
+		}
+		out.Channels = append(out.Channels, ch)
 	}
 	return out, len(s.Channels) > 0
 }

@@ -398,12 +398,16 @@ def streams(r):
 
 def stream(r):
     f = r.fields({0: r.text, 1: r.text, 2: lambda: r.unsigned(120), 3: r.text, 4: lambda: r.unsigned(131072), 5: r.unsigned,
-                  6: lambda: channels(r), 7: lambda: r.unsigned(65536)}, optional=range(1, 8))
+                  6: lambda: channels(r), 7: lambda: r.unsigned(65536), 8: lambda: [r.float() for _ in range(r.expect(cbor.ARRAY, "resolutions"))]},
+                 optional=range(1, 9))
     name(f[0], "stream")
     if (6 in f) != (1 in f) or (6 in f) != (3 in f) or (6 in f) != (4 in f) or 6 not in f and len(f) > 1 or 0 in (f.get(2), f.get(4), f.get(5), f.get(7)):
         r.refuse("a description that is not whole")
+    if 8 in f and (len(f[8]) != len(f.get(6, [])) or not all(x > 0 for x in f[8])):
+        r.refuse("resolutions")
     return {"name": f[0], "params": f.get(1, ""), "log_scale": f.get(2, 0), "packing": f.get(3, ""), "samples": f.get(4, 0),
-            "every_ns": f.get(5, 0), "channels": f.get(6, []), **({"places": f[7]} if 7 in f else {})}
+            "every_ns": f.get(5, 0), "channels": f.get(6, []), **({"places": f[7]} if 7 in f else {}),
+            **({"resolutions": f[8]} if 8 in f else {})}
 
 
 def channels(r):
@@ -424,9 +428,9 @@ def program(body):
     if len(body) > 256 << 10:
         raise Refused("too_large", len(body))
     r = cbor.Reader(body)
-    channel = {"name": r.text, "unit": r.text, "range": lambda: [r.float() for _ in range(r.array(2))]}
+    channel = {"name": r.text, "unit": r.text, "range": lambda: [r.float() for _ in range(r.array(2))], "resolution": r.float}
     stream_ = {"name": r.text, "samples": r.unsigned, "every_ns": r.unsigned, "level": r.unsigned, "log_scale": r.unsigned, "packing": r.text, "places": r.unsigned,
-               "channels": lambda: [r.named(channel) for _ in range(r.expect(cbor.ARRAY, "channels"))]}
+               "channels": lambda: [r.named(channel, ("resolution",)) for _ in range(r.expect(cbor.ARRAY, "channels"))]}
     given = ("every_ns", "level", "log_scale", "packing", "places")
     variable = {"device": r.text, "channel": r.text, "stream": lambda: r.named(stream_, given)}
     out = r.named({"name": r.text, "expr": r.text, "params": r.text, "unit": r.text, "topic": r.text, "class": r.text,
@@ -504,12 +508,15 @@ def string(x):
 def layout_hash(stream):
     """stream as in layouts.json."""
     places = stream.get("places", 0)
-    b = string("hencedge layout v2" if places else "hencedge layout v1") + string(stream["name"]) + string(stream["params"])
-    b += struct.pack(">q", stream["log_scale"]) + string("real")
-    b += struct.pack(">2q", stream["samples"], stream["every_ns"]) + (struct.pack(">q", places) if places else b"")
+    counts = stream.get("packing") == "histogram"
+    version = 3 if counts else 2 if places else 1
+    b = string(f"hencedge layout v{version}") + string(stream["name"]) + string(stream["params"])
+    b += struct.pack(">q", stream["log_scale"]) + string("histogram" if counts else "real")
+    b += struct.pack(">2q", stream["samples"], stream["every_ns"]) + (struct.pack(">q", places) if places or counts else b"")
     b += struct.pack(">q", len(stream["channels"]))
     for c in stream["channels"]:
         b += string(c["name"]) + string(c["unit"]) + struct.pack(">2d", *(float(x) + 0.0 for x in c["range"]))
+        b += struct.pack(">d", float(c["resolution"])) if counts else b""
     return hashlib.sha256(b).digest()
 
 
