@@ -124,7 +124,7 @@ func compileExample(t *testing.T, cfg *config.Evaluator, expr string) (*program.
 	t.Helper()
 	src := program.Source{Name: "example", Expr: strings.TrimSpace(expr), Vars: map[string]program.Var{}}
 	for name, ref := range map[string]string{"i": "pump/motor/current", "u": "pump/motor/voltage",
-		"v": "pump/motor/vibration", "h": "tank/level/height"} {
+		"v": "pump/motor/vibration", "h": "tank/level/height", "t": "pump/heat/temp"} {
 		s, channel, err := cfg.Input(&config.Program{}, ref)
 		if err != nil {
 			t.Fatal(err)

@@ -342,14 +342,14 @@ func (a *Approval) Describe(c *program.Circuit) string {
 	}
 	out := c.Output()
 	whole := ""
-	bound := fmt.Sprintf("error at most %.2g", out.Bound)
+	bound := out.Promise()
 	if c.Capacity() > 0 {
 		whole = "across all devices that the evaluator counts among the class " + a.Program.Class + ", of one or more, "
 		bound = c.Promises()
 	} else if a.Program.Class != "" {
 		whole = "for each device that the evaluator counts among the class " + a.Program.Class + ", "
 	}
-	fmt.Fprintf(&b, "  gives %s%d value(s) from %.6g to %.6g %s, %s\n", whole, out.Count, low, high,
+	fmt.Fprintf(&b, "  gives %s%d value(s) from %.6g to %.6g %s, %s\n", whole, out.Len(), low, high,
 		a.Program.Unit, bound)
 	fmt.Fprintf(&b, "  parameters %s, %s\n", a.Program.Params, a.Hash)
 	return b.String()

@@ -117,7 +117,7 @@ func (r *Reader) decode(obj *transport.Object, p *parts, sealed []byte) ([]*Resu
 	out := make([]*Result, len(p.all))
 	for i := range p.all {
 		m, want := &p.all[i].meta, p.all[i].want
-		values := apply(&want.out, slots)
+		values := want.out.Values(slots)
 		out[i] = &Result{
 			Program: m.Program, Device: m.Subject, Evaluator: m.Device, Unit: cmp.Or(r.o.Units[m.Program], want.unit),
 			KeyID:     m.KeyID,

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"math"
 	"path/filepath"
 	"time"
 
@@ -89,22 +88,6 @@ type fleetJSON struct {
 	Digest  string `json:"inputs_digest"`
 }
 
-// apply turns decrypted slots into values as the approved program says:
-// value_i = A*slot[Slot+i] + B, or its square root. A negative argument of the root is
-// noise around zero and becomes 0. Values beyond float64, which no honest result has,
-// become the largest float64: a refusal would reveal something about them.
-func apply(out *program.Output, slots []float64) []float64 {
-	values := make([]float64, out.Count)
-	for i := range values {
-		v := within(within(out.A*slots[out.Slot+i]) + out.B)
-		if out.Sqrt {
-			v = math.Sqrt(max(v, 0))
-		}
-		values[i] = v
-	}
-	return values
-}
-
 // promised returns the largest promised error of values.
 func promised(out *program.Output, values []float64) float64 {
 	most := 0.0
@@ -113,9 +96,6 @@ func promised(out *program.Output, values []float64) float64 {
 	}
 	return most
 }
-
-// within returns x, or the largest float64 of its sign if x is infinite.
-func within(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
 
 // Save stores the sealed object of the result in dir, for "results decrypt" and "results
 // verify". The file is named after program, evaluator and number, so that saving a result

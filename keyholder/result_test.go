@@ -39,7 +39,7 @@ func TestApply(t *testing.T) {
 		{"overflow of the sum", program.Output{A: most, B: most, Slot: 0, Count: 1}, []float64{most}},
 		{"root of an overflow", program.Output{A: most, Slot: 3, Count: 1, Sqrt: true}, []float64{math.Sqrt(most)}},
 	} {
-		if got := apply(&c.out, slots); !slices.Equal(got, c.want) {
+		if got := c.out.Values(slots); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -3,6 +3,7 @@ package program
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"github.com/expr-lang/expr/ast"
@@ -169,7 +170,8 @@ func (c *Circuit) Range() (low, high float64) {
 func (c *Circuit) Useful() bool { return useful(c.lo, c.hi, c.out) }
 
 // Output says how to read the slots of a decrypted result: value i is
-// A*Re(slot[Slot+i]) + B, then its square root if Sqrt is set, in natural units.
+// A*Re(slot[Slot+i]) + B, then its square root if Sqrt is set, in natural units. Of a histogram
+// the values are exact: see Whole and Counts.
 type Output struct {
 	A, B  float64
 	Sqrt  bool
@@ -180,6 +182,66 @@ type Output struct {
 	Bound float64
 	// Root, with Sqrt, is the promised error of the value under the root.
 	Root float64
+	// Whole, unless 0: a value times Whole is a whole number, to which the key holder rounds it.
+	// Noise, below a quarter, is the promised error of that number before it is rounded.
+	Whole, Noise float64
+	// Counts say how one value follows from Count of them, if it does.
+	Counts Counts
+}
+
+// Len returns the number of values.
+func (o *Output) Len() int {
+	if o.Counts.kind != readSlots {
+		return 1
+	}
+	return o.Count
+}
+
+// Values returns the values that follow from the decrypted slots. A negative argument of the
+// root is noise around zero and becomes 0. Values beyond float64, which no honest result has,
+// become the largest float64: a refusal would reveal something about them.
+func (o *Output) Values(slots []float64) []float64 {
+	values := make([]float64, o.Count)
+	for i := range values {
+		v := within(within(o.A*slots[o.Slot+i]) + o.B)
+		if o.Sqrt {
+			v = math.Sqrt(max(v, 0))
+		}
+		if o.Whole > 0 {
+			v = math.Round(within(v*o.Whole))/o.Whole + 0 // no negative zero
+		}
+		values[i] = v
+	}
+	if o.Counts.kind == readSlots {
+		return values
+	}
+	defer clear(values)
+	return []float64{o.Counts.value(values)}
+}
+
+// within returns x, or the largest float64 of its sign if x is infinite.
+func within(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
+
+// raw returns the promised error of A*Re(slot) + B.
+func (o *Output) raw() float64 {
+	switch {
+	case o.Sqrt:
+		return o.Root
+	case o.Whole > 0:
+		return o.Noise / o.Whole
+	}
+	return o.Bound
+}
+
+// Promise returns the promised error in words.
+func (o *Output) Promise() string {
+	switch {
+	case o.Counts.kind == readRank:
+		return fmt.Sprintf("exact to the bin of %g", o.Counts.grid.Width())
+	case o.Whole > 0:
+		return "exact"
+	}
+	return fmt.Sprintf("error at most %.2g", o.Bound)
 }
 
 // At returns how to read the result for the window at a place. places is how many share a
@@ -196,6 +258,9 @@ func (o Output) At(place, places, slots int) Output {
 // and sqrt(v) differ by at most e/(sqrt(w) + sqrt(w-e)) where w > e. Whoever learns it
 // learns about as much of the value: it stays with the value.
 func (o *Output) BoundAt(value float64) float64 {
+	if o.Counts.kind == readRank {
+		return o.Counts.bound(value)
+	}
 	if !o.Sqrt {
 		return o.Bound
 	}
@@ -210,6 +275,9 @@ func (o *Output) BoundAt(value float64) float64 {
 
 // useful is Useful for values of lo to hi before the root.
 func useful(lo, hi float64, out Output) bool {
+	if out.Whole > 0 {
+		return true
+	}
 	width := hi - lo
 	if out.Sqrt {
 		width = math.Sqrt(max(hi, 0)) - math.Sqrt(max(lo, 0))

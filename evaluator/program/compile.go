@@ -96,7 +96,11 @@ func (a *adviser) otherParams() (fits *Circuit) {
 		if err != nil || name == a.params.Name() {
 			continue
 		}
-		c, err := compileChanged(a.prog, p, func(st *config.Stream) { st.Params, st.LogScale, st.Level = name, 0, nil })
+		c, err := compileChanged(a.prog, p, func(st *config.Stream) {
+			if st.Params, st.LogScale, st.Level = name, 0, nil; st.Histogram() {
+				st.LogScale = config.HistogramLogScale
+			}
+		})
 		if err == nil && c.Useful() {
 			return c
 		}

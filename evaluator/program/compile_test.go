@@ -68,7 +68,7 @@ var refusedText = []refusal{
 	{"edge13-d3", "var2(x)", ErrName, "var2(x)", []string{"did you mean var(x)?"}},
 	{"edge13-d3", "sud(x)", ErrName, "sud(x)", []string{"did you mean std(x)?"}},
 	{"edge13-d3", "average(x)", ErrName, "average(x)", []string{"did you mean mean(x)?"}},
-	{"edge13-d3", "fourier(x)", ErrName, "fourier(x)", []string{"the functions are cov, dot, fleet.mean"}},
+	{"edge13-d3", "fourier(x)", ErrName, "fourier(x)", []string{"the functions are count, cov, dot, fleet.count"}},
 	{"edge13-d3", "mean", ErrName, "mean", []string{"mean is a function: mean(x)"}},
 	{"edge13-d3", "let x = 2; x", ErrName, "", []string{"let redefines the input x"}},
 	{"edge13-d3", "let sum = 2; x*sum", ErrName, "", []string{"let redefines the function sum"}},
@@ -116,7 +116,7 @@ var refusedOperations = []refusal{
 	{"edge13-d3", "rms(x) * rms(y)", ErrUnsupported, "", []string{"must be outermost"}},
 	{"edge13-d3", "mean(sqrt(y))", ErrUnsupported, "", []string{"must be outermost"}},
 	{"edge13-d3", "sqrt(x - 10)", ErrUnsupported, "x - 10", []string{"never positive"}},
-	{"edge13-d3", "max(x, y)", ErrUnsupported, "max(x, y)", []string{"comparing"}},
+	{"edge13-d3", "max(x)", ErrUnsupported, "max(x)", []string{"compares encrypted samples", "mode: histogram"}},
 	{"edge13-d3", "abs(x)", ErrUnsupported, "abs(x)", nil},
 	{"edge13-d3", "filter(x, # > 1)", ErrName, "", nil},
 }

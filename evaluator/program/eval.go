@@ -43,6 +43,8 @@ func (e *evaluator) eval(n *node) val {
 		v = e.cast(a, n.shape)
 	case opFleetSum, opFleetMean, opFleetVar:
 		v = e.acrossDevices(n)
+	case opBins, opJoin, opFleetBins, opCount, opRead:
+		v = e.counts(n)
 	default:
 		e.enter(n)
 		e.fail(ErrUnsupported, "", "%s cannot be planned", e.text())

@@ -52,6 +52,8 @@ type FleetInfo struct {
 	// for each result.
 	KeySwitch    int `json:"keyswitches_window"`
 	LimbSwitches int `json:"limb_switches_window"`
+	// Exact is that of the result for the most windows.
+	Exact string `json:"exact,omitempty"`
 	// Promises are the promised errors for some numbers of full windows.
 	Promises []FleetPromise `json:"promises"`
 }
@@ -60,6 +62,7 @@ type FleetInfo struct {
 type FleetPromise struct {
 	Windows int     `json:"windows"`
 	Bound   float64 `json:"bound"`
+	Noise   float64 `json:"noise,omitempty"` // of counts, before they are rounded
 }
 
 // InputInfo is a ciphertext that the program takes.
@@ -68,6 +71,8 @@ type InputInfo struct {
 	Level    int     `json:"level"`
 	LogScale float64 `json:"log_scale"`
 	Samples  int     `json:"samples"`
+	// Bins are those of the channels that the program reads, of a histogram.
+	Bins int `json:"bins,omitempty"`
 	// Bytes of the ciphertext on the wire, without headers; SeededBytes under
 	// symmetric encryption.
 	Bytes       int `json:"bytes"`
@@ -85,7 +90,13 @@ type ResultInfo struct {
 	// Low and High bound the value for inputs within their ranges.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Bound is the promised error; Bits is log2 of (High-Low)/Bound.
+	// Exact, of a histogram, says what the key holder makes of the slots, and how exact that is;
+	// Noise is the promised error of a count before it is rounded.
+	Exact   string  `json:"exact,omitempty"`
+	Reading string  `json:"reading,omitempty"` // how one value follows from several counts
+	Noise   float64 `json:"noise,omitempty"`
+	// Bound is the promised error; Bits is log2 of (High-Low)/Bound, or of the number of values
+	// from Low to High if they are exact.
 	Bound float64 `json:"bound"`
 	Bits  float64 `json:"bits"`
 	// HighBound is the promised error of a value at High: with Sqrt much smaller than
@@ -194,11 +205,14 @@ func (c *Circuit) fleetInfo() *FleetInfo {
 		return nil
 	}
 	info := &FleetInfo{Windows: c.across.capacity}
+	if c.out.Whole > 0 {
+		info.Exact = c.out.Promise()
+	}
 	info.KeySwitch, info.LimbSwitches = c.across.window.switches()
 	samples := int64(c.prog.stream(c.Inputs()[0]).Window.Samples)
 	for n := 1; n <= c.across.capacity; n <<= 4 {
 		if a, err := c.Across(n, int64(n)*samples); err == nil {
-			info.Promises = append(info.Promises, FleetPromise{n, a.out.Bound})
+			info.Promises = append(info.Promises, FleetPromise{n, a.out.Bound, a.out.Noise})
 		}
 	}
 	return info
@@ -290,6 +304,9 @@ func (c *Circuit) inputInfo(in Input) InputInfo {
 	for _, v := range c.prog.Vars {
 		if v.Device == in.Device && v.Stream.Name == in.Stream {
 			info.Samples = c.prog.present(in, v.Stream)
+			if grid, err := v.Stream.Channels[v.Channel].Grid(); v.Stream.Histogram() && err == nil {
+				info.Bins = max(info.Bins, grid.Bins)
+			}
 		}
 	}
 	info.SeededBytes = polyBytes(c.params, info.Level)
@@ -304,7 +321,13 @@ func (c *Circuit) resultInfo() ResultInfo {
 	if r.Sqrt {
 		r.Low, r.High = math.Sqrt(max(r.Low, 0)), math.Sqrt(max(r.High, 0))
 	}
-	r.Bits, r.HighBound = max(math.Log2((r.High-r.Low)/r.Bound), 0), c.out.BoundAt(r.High)
+	r.HighBound = c.out.BoundAt(r.High)
+	if c.out.Whole > 0 {
+		r.Exact, r.Reading, r.Noise = c.out.Promise(), c.out.Counts.String(), c.out.Noise
+	}
+	if r.Bits = max(math.Log2((r.High-r.Low)/r.Bound), 0); r.Bound == 0 {
+		r.Bits = math.Log2((r.High-r.Low)*c.out.Whole + 1)
+	}
 	return r
 }
 

@@ -25,40 +25,22 @@ func (e Explanation) Text() string {
 	}
 	line("parameters", "%s, levels 0 to %d", e.Params, e.MaxLevel)
 	for _, in := range e.Inputs {
-		line("input", "%s: %d samples, level %d, scale 2^%.2f, %s (%s symmetric)", in.Name, in.Samples,
+		of := ""
+		if in.Bins > 0 {
+			of = fmt.Sprintf(" counted in %d bins", in.Bins)
+		}
+		line("input", "%s: %d samples%s, level %d, scale 2^%.2f, %s (%s symmetric)", in.Name, in.Samples, of,
 			in.Level, in.LogScale,
 			size(in.Bytes), size(in.SeededBytes))
 	}
-	r := e.Result
-	what := "one value"
-	if r.Count > 1 {
-		what = fmt.Sprintf("%d values", r.Count)
-	}
-	line("result", "%s, level %d (%d limbs), scale 2^%.2f, %s", what, r.Level, r.Limbs, r.LogScale, size(r.Bytes))
-	formula := fmt.Sprintf("%.9g * slot[%s]", r.A, slots(r))
-	switch {
-	case r.B > 0:
-		formula += fmt.Sprintf(" + %.9g", r.B)
-	case r.B < 0:
-		formula += fmt.Sprintf(" - %.9g", -r.B)
-	}
-	if r.Sqrt {
-		formula = "sqrt(" + formula + ")"
-	}
-	line("read as", "%s", formula)
-	line("range", "%.6g to %.6g", r.Low, r.High)
-	promise := fmt.Sprintf("error at most %.3g (%.1f bits of the range)", r.Bound, r.Bits)
-	if r.Sqrt {
-		promise += fmt.Sprintf(", at %.3g at most %.3g; each result tells its own", r.High, r.HighBound)
-	}
-	if e.Fleet != nil {
-		promise = e.Fleet.promises()
-	}
-	line("promise", "%s", promise)
+	e.Result.text(line, e.Fleet)
 	line("depth", "%d, with %d rescalings; %s", e.Depth, e.Levels, e.Policy)
 	if l := e.Least; l != nil {
-		line("could do", "with level: %d on the streams (%s for an input), promising %.3g", l.Level,
-			size(l.Bytes), l.Bound)
+		promised := fmt.Sprintf("promising %.3g", l.Bound)
+		if e.Result.Exact != "" {
+			promised = "as exact"
+		}
+		line("could do", "with level: %d on the streams (%s for an input), %s", l.Level, size(l.Bytes), promised)
 	}
 	line("keys", "%s", e.Keys.text())
 	line("cost", "%d operations, %d key switches, %d limb switches", len(e.Steps), e.KeySwitch, e.LimbSwitches)
@@ -73,11 +55,60 @@ func (e Explanation) Text() string {
 	return b.String()
 }
 
+// text tells what the key holder gets, line by line.
+func (r *ResultInfo) text(line func(name, format string, args ...any), across *FleetInfo) {
+	what := "one value"
+	if r.Count > 1 && r.Reading == "" {
+		what = fmt.Sprintf("%d values", r.Count)
+	}
+	line("result", "%s, level %d (%d limbs), scale 2^%.2f, %s", what, r.Level, r.Limbs, r.LogScale, size(r.Bytes))
+	formula := fmt.Sprintf("%.9g * slot[%s]", r.A, slots(*r))
+	switch {
+	case r.B > 0:
+		formula += fmt.Sprintf(" + %.9g", r.B)
+	case r.B < 0:
+		formula += fmt.Sprintf(" - %.9g", -r.B)
+	}
+	if r.Sqrt {
+		formula = "sqrt(" + formula + ")"
+	}
+	switch {
+	case r.Reading != "":
+		formula = r.Reading + ", of the counts " + formula
+	case r.Exact != "":
+		formula += ", rounded"
+	}
+	line("read as", "%s", formula)
+	line("range", "%.6g to %.6g", r.Low, r.High)
+	promise := fmt.Sprintf("error at most %.3g (%.1f bits of the range)", r.Bound, r.Bits)
+	if r.Sqrt {
+		promise += fmt.Sprintf(", at %.3g at most %.3g; each result tells its own", r.High, r.HighBound)
+	}
+	if r.Exact != "" {
+		promise = fmt.Sprintf("%s: the noise of a count is at most %.2g before it is rounded", r.Exact, r.Noise)
+	}
+	if across != nil {
+		promise = across.promises()
+	}
+	line("promise", "%s", promise)
+	if r.Exact != "" {
+		line("holds", "the counts of all bins, of which these are read")
+	}
+}
+
 // promises returns the promised errors in words.
 func (f *FleetInfo) promises() string {
 	var parts []string
 	for _, p := range f.Promises {
+		if f.Exact != "" {
+			parts = append(parts, fmt.Sprintf("%.2g for %d", p.Noise, p.Windows))
+			continue
+		}
 		parts = append(parts, fmt.Sprintf("%.3g for %d", p.Bound, p.Windows))
+	}
+	if f.Exact != "" {
+		return f.Exact + ": the noise of a count is at most " + strings.Join(parts, ", ") +
+			" full windows before it is rounded"
 	}
 	return "error at most " + strings.Join(parts, ", ") + " full windows"
 }

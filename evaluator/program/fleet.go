@@ -319,16 +319,20 @@ func fleetName(callee ast.Node) string {
 func (g *graph) fleetCall(t *ast.CallNode, name string, sc scope, depth int) *node {
 	ops := map[string]op{"fleet.sum": opFleetSum, "fleet.mean": opFleetMean, "fleet.var": opFleetVar}
 	kind, ok := ops[name]
+	histogram := slices.Contains(counting, strings.TrimPrefix(name, fleetPrefix))
 	switch {
-	case !ok:
-		return g.fail(ErrName, t, "the functions across devices are fleet.mean, fleet.sum and fleet.var",
+	case !ok && !histogram:
+		return g.fail(ErrName, t, "the functions across devices are fleet.mean, fleet.sum and fleet.var; of "+
+			"histograms fleet."+strings.Join(counting, ", fleet."),
 			"unknown function %q", excerpt(name, 0, 40))
-	case len(t.Arguments) != 1:
+	case len(t.Arguments) != 1 && !histogram:
 		return g.fail(ErrType, t, "write "+functions[name].args, "%s has %d arguments, %s takes 1", g.text(t),
 			len(t.Arguments), name)
 	case g.prog.Class == "":
 		return g.fail(ErrUnsupported, t, "write for: and the class, and inputs without a device",
 			"%s is computed across the devices of a class, and the program is for none", g.text(t))
+	case histogram:
+		return g.histogram(t, strings.TrimPrefix(name, fleetPrefix), t.Arguments, true, sc, depth)
 	}
 	a := g.expr(t.Arguments[0], sc, depth+1)
 	switch {
@@ -365,8 +369,12 @@ func (n *node) spans(seen map[*node]bool) bool {
 		return false
 	}
 	seen[n] = true
-	return n.op == opFleetSum || n.op == opFleetMean || n.op == opFleetVar ||
-		slices.ContainsFunc(n.args, func(a *node) bool { return a.spans(seen) })
+	return n.acrossDevices() || slices.ContainsFunc(n.args, func(a *node) bool { return a.spans(seen) })
+}
+
+// acrossDevices reports whether a node adds up windows of all devices.
+func (n *node) acrossDevices() bool {
+	return n.op == opFleetSum || n.op == opFleetMean || n.op == opFleetVar || n.op == opFleetBins
 }
 
 // checkFleet refuses a program that mixes values across devices with those of one, or reads
@@ -383,16 +391,15 @@ func (g *graph) checkFleet(root *node) {
 			return
 		}
 		seen[inside][n] = true
-		if n.op == opVar {
+		if n.op == opVar || n.op == opBins {
 			if streams[n.in.Stream] = true; !inside {
 				g.fail(ErrUnsupported, n.at, "write two programs, and combine their results after decryption",
 					"%s is a value of one device, and the result is one of all devices", g.text(n.at))
 			}
 			return
 		}
-		across := n.op == opFleetSum || n.op == opFleetMean || n.op == opFleetVar
 		for _, a := range n.args {
-			walk(a, inside || across)
+			walk(a, inside || n.acrossDevices())
 		}
 	}
 	walk(root, false)

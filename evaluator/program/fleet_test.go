@@ -183,7 +183,7 @@ func TestAcrossRefuses(t *testing.T) {
 		"fleet.mean(x) - mean(x)":       "a value of one device",
 		"x - fleet.mean(x)":             "a value of one device",
 		"fleet.mean(x) + fleet.mean(z)": "reads the streams one, two",
-		"fleet.median(x)":               "unknown function",
+		"fleet.mode(x)":                 "unknown function",
 		"fleet.mean(x, y)":              "2 arguments",
 		"fleet.mean(3)":                 "needs a window",
 		"fleet.mean":                    "selects part of a value",

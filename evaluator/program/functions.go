@@ -27,32 +27,43 @@ var functions = map[string]function{
 	"prev": {"prev(x)", 1, 1, "the window before"},
 	"lag":  {"lag(x, k)", 2, 2, "the window k windows ago"},
 
+	"count":    {"count(x > t)", 1, 1, "samples of a histogram that a comparison holds for"},
+	"fraction": {"fraction(a < x < b)", 1, 1, "their share of all samples"},
+	"quantile": {"quantile(x, p)", 2, 2, "least sample of a histogram that a share p of all samples does not exceed"},
+	"median":   {"median(x)", 1, 1, "quantile(x, 0.5)"},
+	"min":      {"min(x)", 1, 1, "least sample of a histogram"},
+	"max":      {"max(x)", 1, 1, "largest sample of a histogram"},
+	"last":     {"last(x, k)", 2, 2, "the k newest windows of a histogram as one"},
+
 	"fleet.sum":  {"fleet.sum(x)", 1, 1, "sum of the samples of all devices of a class"},
 	"fleet.mean": {"fleet.mean(x)", 1, 1, "arithmetic mean over all samples of all devices of a class"},
 	"fleet.var":  {"fleet.var(x)", 1, 1, "population variance over all samples of all devices of a class"},
+
+	"fleet.count":    {"fleet.count(x > t)", 1, 1, "as count, over all devices of a class"},
+	"fleet.fraction": {"fleet.fraction(a < x < b)", 1, 1, "as fraction, over all devices of a class"},
+	"fleet.quantile": {"fleet.quantile(x, p)", 2, 2, "as quantile, over all devices of a class"},
+	"fleet.median":   {"fleet.median(x)", 1, 1, "as median, over all devices of a class"},
+	"fleet.min":      {"fleet.min(x)", 1, 1, "as min, over all devices of a class"},
+	"fleet.max":      {"fleet.max(x)", 1, 1, "as max, over all devices of a class"},
 }
 
 // refused are functions that people try, with the reason why they cannot work.
 var refused = map[string]string{
-	"min":    "comparing encrypted values needs far more levels than the parameters have",
-	"max":    "comparing encrypted values needs far more levels than the parameters have",
-	"median": "comparing encrypted values needs far more levels than the parameters have",
-	"abs":    "the sign of an encrypted value is not known; use x^2, rms(x) or a polynomial",
-	"sign":   "the sign of an encrypted value is not known",
-	"round":  "rounding is not a polynomial",
-	"floor":  "rounding is not a polynomial",
-	"ceil":   "rounding is not a polynomial",
-	"int":    "rounding is not a polynomial",
-	"exp":    "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
-	"log":    "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
-	"ln":     "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
-	"sin":    "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
-	"cos":    "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
+	"abs":   "the sign of an encrypted value is not known; use x^2, rms(x) or a polynomial",
+	"sign":  "the sign of an encrypted value is not known",
+	"round": "rounding is not a polynomial",
+	"floor": "rounding is not a polynomial",
+	"ceil":  "rounding is not a polynomial",
+	"int":   "rounding is not a polynomial",
+	"exp":   "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
+	"log":   "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
+	"ln":    "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
+	"sin":   "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
+	"cos":   "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
 	"corr": "it divides by encrypted values; compute cov(x, y), var(x) and var(y) as three programs and divide after " +
 		"decryption",
-	"count": "the number of samples travels with the result in the clear",
-	"len":   "the number of samples travels with the result in the clear",
-	"if":    "a branch on an encrypted value would reveal it",
+	"len": "the number of samples travels with the result in the clear",
+	"if":  "a branch on an encrypted value would reveal it",
 }
 
 // synonyms are names of functions under which people look for them.

@@ -23,6 +23,12 @@ func FuzzCompile(f *testing.F) {
 		strings.Repeat("lag(", 70) + "x" + strings.Repeat(",1)", 70),
 		"sum(x, # > 1)", "x in [1,2]", "x..y", "`x`", "x /* y", "0x1p3*x", "std(x)^2", "not in x",
 		"x|mean", "::mean(x)",
+		"count(h > 5)", "fraction(1 < h <= 9.5)", "quantile(last(h, 7), 0.99)", "count(h > 5 and h < 3)",
+		"max(prev(k))",
+		"count(h >= 0.5) - count(prev(h) >= 0.5)", "count(h > 5) * mean(x)", "count(h > 1e400)", "count(-1 < k)",
+		"count(h > 2.5000001)", "count(h > k)", "median(h) + 1", "count(last(h, 64) == 10)", "count(1 < 2)",
+		"let q = lag(k, 2); min(q)", "count(h > 5 and k > 0)", "quantile(h, 0/0)", "count(not (h > 5))", "last(h, 2)",
+		"fraction(h > 1 and h > 2 and 9 > h)", "h + x", "mean(h)", "count()", "count(h, h)", "fleet.count(h > 5)",
 	} {
 		f.Add(s)
 	}
@@ -32,7 +38,7 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		for _, set := range sets {
-			c, err := Compile(Source{Name: "p", Expr: expr, Vars: testVars(set, testSamples)}, mustParams(t, set))
+			c, err := Compile(Source{Name: "p", Expr: expr, Vars: histogramVars(set, testSamples)}, mustParams(t, set))
 			if err != nil {
 				var e *Error
 				if !errors.As(err, &e) || e.Kind == nil {

@@ -29,6 +29,11 @@ const (
 	opFleetSum            // sum over all samples of all devices of a class
 	opFleetMean           // mean over them
 	opFleetVar            // population variance over them
+	opBins                // the counts of one channel of a histogram; c is the number of samples
+	opJoin                // the sum of histograms; c as above
+	opFleetBins           // the sum of a histogram over all devices of a class
+	opCount               // samples in cell exps[0] or above; below it if exps[1]; their share if exps[2]
+	opRead                // what the key holder makes of several counts; only as the root
 )
 
 // shape is the kind of a value: a window of n samples in blocks of stride

@@ -170,8 +170,13 @@ func (b *bench) sampleAt(t testing.TB, c *Circuit, ins []Input, place int, rng *
 				case 3: // nearly constant
 					u = 0.3 + 0.01*u
 				}
-				slots[first+ch*st.Stride()+i] = u
 				natural[i] = mid + half*u
+				if !st.Histogram() {
+					slots[first+ch*st.Stride()+i] = u
+				}
+			}
+			if st.Histogram() {
+				countSlots(t, slots[first+ch*st.Stride():][:st.Stride()], st, ch, natural, rng)
 			}
 			for name, v := range c.prog.Vars {
 				if v.Device == in.Device && v.Stream.Name == in.Stream && v.Channel == ch {

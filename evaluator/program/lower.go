@@ -2,6 +2,7 @@ package program
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
@@ -36,6 +37,7 @@ func (g *graph) lower(src *source, prog *Source, tree ast.Node) (*node, error) {
 		return nil, g.err
 	}
 	g.checkFleet(root)
+	g.outermost(root)
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -115,6 +117,10 @@ func (g *graph) name(t *ast.IdentifierNode, sc scope, depth int) *node {
 		}
 		return g.fail(ErrName, t, hint, "unknown variable %s", g.text(t))
 	}
+	if v.Stream.Histogram() {
+		return g.fail(ErrType, t, "histograms stand in "+strings.Join(counting, ", "),
+			"%s is a histogram: it holds counts, not samples", g.text(t))
+	}
 	in := Input{Device: v.Device, Stream: v.Stream.Name, Lag: sc.lag}
 	return g.intern(node{op: opVar, stream: v.Stream, in: in, channel: v.Channel, at: t,
 		shape: shape{g.prog.present(in, v.Stream), v.Stream.Stride()}})
@@ -147,7 +153,8 @@ func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 	switch t.Operator {
 	case "+", "-", "*", "/", "^", "**":
 	case "<", ">", "<=", ">=", "==", "!=":
-		return g.fail(ErrUnsupported, t, "send the compared quantity as the result and compare it after decryption",
+		return g.fail(ErrUnsupported, t, "send the compared quantity as the result and compare it after decryption, "+
+			"or write count(x > t) in a stream with mode: histogram",
 			"%s compares encrypted values", g.text(t))
 	case "%":
 		return g.fail(ErrUnsupported, t, "", "%s: the remainder of an encrypted value cannot be computed", g.text(t))
@@ -203,7 +210,13 @@ func (g *graph) powerOp(t *ast.BinaryNode, a, b *node) *node {
 
 func (g *graph) call(t ast.Node, name string, args []ast.Node, sc scope, depth int) *node {
 	f, ok := functions[name]
-	if !ok {
+	switch {
+	case slices.Contains(counting, name):
+		return g.histogram(t, name, args, false, sc, depth)
+	case name == "last":
+		return g.fail(ErrType, t, "write it where a histogram stands: quantile(last(x, 60), 0.99)",
+			"%s is a histogram: it holds counts, not samples", g.text(t))
+	case !ok:
 		if why, ok := refused[name]; ok {
 			return g.fail(ErrUnsupported, t, "", "%s cannot be computed: %s", g.text(t), why)
 		}
@@ -267,21 +280,30 @@ func (g *graph) mean(t ast.Node, a *node) *node {
 
 // lag looks k windows back: every input below is an older window.
 func (g *graph) lag(t ast.Node, name string, args []ast.Node, sc scope, depth int) *node {
+	if sc.lag = g.back(t, name, args, sc, depth); g.err != nil {
+		return &node{op: opConst}
+	}
+	return g.expr(args[0], sc, depth+1)
+}
+
+// back returns how many windows back the argument of lag or prev is.
+func (g *graph) back(t ast.Node, name string, args []ast.Node, sc scope, depth int) int {
 	k := 1
 	if name == "lag" {
 		b := g.expr(args[1], sc, depth+1)
 		if g.err != nil {
-			return b
+			return 0
 		}
 		if !b.number() || b.c != math.Trunc(b.c) || b.c < 0 || b.c > MaxLag {
-			return g.fail(ErrType, args[1], "", "lag needs a whole number of windows from 0 to %d", MaxLag)
+			g.fail(ErrType, args[1], "", "lag needs a whole number of windows from 0 to %d", MaxLag)
+			return 0
 		}
 		k = int(b.c)
 	}
 	if sc.lag += k; sc.lag > MaxLag {
-		return g.fail(ErrSize, t, "", "%s looks %d windows back, at most %d are kept", g.text(t), sc.lag, MaxLag)
+		g.fail(ErrSize, t, "", "%s looks %d windows back, at most %d are kept", g.text(t), sc.lag, MaxLag)
 	}
-	return g.expr(args[0], sc, depth+1)
+	return sc.lag
 }
 
 func (g *graph) dot(t ast.Node, a *node, second ast.Node, sc scope, depth int) *node {

@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
@@ -87,8 +88,7 @@ func (r *reference) eval(n ast.Node, sc refScope) (value, error) {
 		return zip(a, b, func(x, y float64) float64 { return arithmetic(t.Operator, x, y) })
 	case *ast.CallNode:
 		if name := fleetName(t.Callee); name != "" {
-			a, err := r.eval(t.Arguments[0], sc)
-			return value{x: single(strings.TrimPrefix(name, fleetPrefix), a)}, err
+			return r.call(strings.TrimPrefix(name, fleetPrefix), t.Arguments, sc)
 		}
 		return r.call(t.Callee.String(), t.Arguments, sc)
 	case *ast.BuiltinNode:
@@ -107,8 +107,47 @@ func arithmetic(op string, x, y float64) float64 {
 		return x * y
 	case "/":
 		return x / y
+	case "<", ">", "<=", ">=", "==", "&&", "and":
+		return truth(op, x, y)
 	}
 	return math.Pow(x, y)
+}
+
+// truth returns 1 if a comparison holds, else 0.
+func truth(op string, x, y float64) float64 {
+	holds := x == y
+	switch op {
+	case "<":
+		holds = x < y
+	case ">":
+		holds = x > y
+	case "<=":
+		holds = x <= y
+	case ">=":
+		holds = x >= y
+	case "&&", "and":
+		holds = x != 0 && y != 0
+	}
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+// last returns the samples of several windows, one after another.
+func (r *reference) last(args []ast.Node, sc refScope) (value, error) {
+	k, err := r.eval(args[1], sc)
+	var all []float64
+	for range int(k.x) {
+		if err != nil {
+			return k, err
+		}
+		var w value
+		w, err = r.eval(args[0], sc)
+		all = append(all, w.v...)
+		sc.lag++
+	}
+	return value{v: all}, err
 }
 
 func (r *reference) variable(name string, sc refScope) (value, error) {
@@ -147,9 +186,16 @@ func (r *reference) call(name string, args []ast.Node, sc refScope) (value, erro
 		sc.lag += int(k.x)
 		return r.eval(args[0], sc)
 	}
+	if name == "last" {
+		return r.last(args, sc)
+	}
 	a, err := r.eval(args[0], sc)
 	if err != nil {
 		return a, err
+	}
+	if name == "quantile" {
+		p, err := r.eval(args[1], sc)
+		return value{x: ordered(a.v, p.x)}, err
 	}
 	if len(args) == 1 {
 		return value{x: single(name, a)}.or(name == "sqrt", a.each(math.Sqrt)), nil
@@ -185,8 +231,16 @@ func (r *reference) call(name string, args []ast.Node, sc refScope) (value, erro
 // single computes the functions of one window that give one number.
 func single(name string, a value) float64 {
 	switch name {
-	case "sum":
+	case "sum", "count":
 		return total(a.v)
+	case "fraction":
+		return average(a.v)
+	case "min":
+		return ordered(a.v, 0)
+	case "median":
+		return ordered(a.v, 0.5)
+	case "max":
+		return ordered(a.v, 1)
 	case "mean":
 		return average(a.v)
 	case "rms":
@@ -200,6 +254,14 @@ func single(name string, a value) float64 {
 		return v
 	}
 	return 0
+}
+
+// ordered returns the p-quantile of samples.
+func ordered(v []float64, p float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(v))[rankOf(p, int64(len(v)))-1]
 }
 
 func (a value) or(cond bool, b value) value {

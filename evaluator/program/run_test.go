@@ -15,6 +15,9 @@ import (
 
 // readOutput applies an Output to decrypted slots.
 func readOutput(slots []float64, out Output) []float64 {
+	if out.Whole > 0 {
+		return out.Values(slots)
+	}
 	v := make([]float64, out.Count)
 	for i := range v {
 		v[i] = out.A*slots[(out.Slot+i)%len(slots)] + out.B

@@ -173,13 +173,18 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 		p.fail(ErrParams, "leave out places: on the streams", "%s does not stand within one place", p.text())
 		return nil, p.err
 	}
-	bound += 0x1p-46 * max(math.Abs(v.lo), math.Abs(v.hi)) // Reference's own rounding
+	if s.root.op != opRead { // of which lo and hi are those of samples, and the bound that of counts
+		bound += 0x1p-46 * max(math.Abs(v.lo), math.Abs(v.hi)) // Reference's own rounding
+	}
 	out := Output{A: v.a, B: v.b.value(), Sqrt: sqrt, Slot: v.pos, Count: max(v.sh.n, 1), Bound: bound}
 	if sqrt {
 		out.Bound, out.Root = rootError(bound, v.lo), bound
 	}
 	if !finite(out.Bound) || !finite(v.lo) || !finite(v.hi) {
 		p.fail(ErrConstant, "", "%s is beyond the range of float64, or its error is", p.text())
+		return nil, p.err
+	}
+	if e.exact(s.root, &out); p.err != nil {
 		return nil, p.err
 	}
 	steps, at := p.live(append([]int{w}, e.fleet.gathers()...)...)

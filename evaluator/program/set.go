@@ -320,11 +320,7 @@ func (e *evaluator) as(v val, c *Circuit) (w int, ok bool) {
 			break
 		}
 	}
-	alone := c.out.Bound
-	if c.out.Sqrt {
-		alone = c.out.Root
-	}
-	return best, least <= alone
+	return best, least <= c.out.raw()
 }
 
 // asPacked is as for a program that is compiled for a pack.
@@ -359,11 +355,7 @@ func (e *evaluator) asPacked(v val, c *Circuit) (w int, ok bool) {
 		}
 	}
 	e.err = nil // this way only
-	alone := c.out.Bound
-	if c.out.Sqrt {
-		alone = c.out.Root
-	}
-	return w, least <= alone
+	return w, least <= c.out.raw()
 }
 
 // boundAs bounds the error of step w as the result of program c, where v is the value of the

@@ -135,9 +135,13 @@ func checkRange(t fataler, c *routine, i int, slots []float64) {
 // Reference, also for variables that folding took out of the circuit.
 func plainInputs(c *Circuit, rng *rand.Rand) (map[Input][]float64, map[string][]float64) {
 	slots, samples := map[Input][]float64{}, map[string][]float64{}
+	windows := 16
+	for _, in := range c.Inputs() {
+		windows = max(windows, in.Lag+1)
+	}
 	for _, name := range sortedKeys(c.prog.Vars) {
 		v := c.prog.Vars[name]
-		for lag := range 16 {
+		for lag := range windows {
 			in := Input{v.Device, v.Stream.Name, lag}
 			st, n := v.Stream, c.prog.present(in, v.Stream)
 			if slots[in] == nil {
@@ -149,13 +153,22 @@ func plainInputs(c *Circuit, rng *rand.Rand) (map[Input][]float64, map[string][]
 						if extreme {
 							u = math.Copysign(1, u)
 						}
-						slots[in][ch*st.Stride()+i] = u
+						if !st.Histogram() {
+							slots[in][ch*st.Stride()+i] = u
+						}
 					}
 				}
 			}
 			mid, half := st.Channels[v.Channel].Affine()
 			key := VarKey(name, in.Lag)
 			samples[key] = make([]float64, n)
+			if st.Histogram() {
+				for i := range n {
+					samples[key][i] = mid + half*(2*rng.Float64()-1)
+				}
+				countSlots(nil, slots[in][v.Channel*st.Stride():][:st.Stride()], st, v.Channel, samples[key], rng)
+				continue
+			}
 			for i := range n {
 				samples[key][i] = mid + half*slots[in][v.Channel*st.Stride()+i]
 			}

@@ -97,6 +97,9 @@ func (s *Source) check(params string, slots int) error {
 			if mid, half := c.Affine(); !finite(mid) || !finite(half) || half <= 0 {
 				return fail("variable %s: %s channel %s has no usable range", name, where, c.Name)
 			}
+			if _, err := c.Grid(); st.Histogram() && err != nil {
+				return fail("variable %s: %s channel %s: %v", name, where, c.Name, err)
+			}
 		}
 		key := [2]string{v.Device, st.Name}
 		if old, ok := streams[key]; ok && old.LayoutHash() != st.LayoutHash() {
