@@ -326,3 +326,132 @@ func TestReceiverRefuses(t *testing.T) {
 		t.Errorf("no key: %v", err)
 	}
 }
+
+// TestPack packs windows of several sizes, joins them, and decrypts all coefficients in plain integers: those
+// of missing windows are 0.
+func TestPack(t *testing.T) {
+	r := newRig(t, "compact10-insecure", bigParameters(t, "boot15", 11), 4, 3)
+	p := r.packer(t)
+	for _, c := range []struct{ readings, windows, missing int }{{64, 16, 3}, {33, 2, -1}, {1, 40, 7}, {1024, 1, -1},
+		{513, 1, -1}, {300, 2, 0}} {
+		most := 1024 / map[int]int{64: 64, 33: 64, 1: 1, 1024: 1024, 513: 1024, 300: 512}[c.readings]
+		if got := p.Windows(c.readings); got != most {
+			t.Fatalf("%d windows of %d readings", got, c.readings)
+		}
+		want, packed := make([]float64, r.big.Parameters().N()), make([]*henc.Ciphertext, 2)
+		for i := range packed {
+			cts := make([]*henc.Ciphertext, c.windows)
+			for k := range cts {
+				if k == c.missing {
+					continue
+				}
+				b, o := r.boards[k%3], compact.Origin{Device: "board", Sequence: uint64(k), BootEpoch: uint64(i)}
+				x := values(c.readings, uint64(k))
+				w := must(b.enc.Encrypt(x, compact.Bits16, o, nil))(t)
+				cts[k] = must(r.receiver.Receive(w, o, b.key))(t)
+				for j, v := range x {
+					want[p.Position(i, k, j, c.readings)] = v
+				}
+				for j := len(x); j < 1024/most; j++ { // anything
+					want[p.Position(i, k, j, 1024/most)] = math.NaN()
+				}
+			}
+			packed[i] = must(p.Pack(cts, c.readings))(t)
+		}
+		joined := must(r.receiver.Join(packed))(t)
+		all := make([]int, len(want))
+		for i := range all {
+			all[i] = i
+		}
+		// What is packed has the error of a window, and what is no reading none but that of the key switches.
+		bound := compact.Bits16.Bound() + 0x1p-20
+		rest := 0.0
+		for i, v := range slowOpen(t, r.big, r.key, joined, all) {
+			if d := math.Abs(v - want[i]); d > bound {
+				t.Fatalf("%d windows of %d: coefficient %d is off by 2^%.2f", c.windows, c.readings, i, math.Log2(d))
+			} else if want[i] == 0 {
+				rest = max(rest, d)
+			}
+		}
+		if most > c.windows && (rest > 0x1p-19 || rest == 0) {
+			t.Errorf("%d windows of %d: unused coefficients are up to 2^%.2f", c.windows, c.readings, math.Log2(rest))
+		}
+	}
+}
+
+func (r *rig) packer(t testing.TB) *compact.Packer {
+	t.Helper()
+	return must(r.receiver.NewPacker(must(r.common.GaloisKeys(compact.PackElements(r.small.Parameters())))(t)))(t)
+}
+
+func TestPackRefuses(t *testing.T) {
+	r := newRig(t, "compact10-insecure", bigParameters(t, "boot15", 11), 1, 1)
+	p, b, o := r.packer(t), r.boards[0], compact.Origin{}
+	w := must(b.enc.Encrypt(values(64, 1), compact.Bits12, o, nil))(t)
+	ct := must(r.receiver.Receive(w, o, b.key))(t)
+	joined := must(r.receiver.Join([]*henc.Ciphertext{ct}))(t)
+	for what, c := range map[string]struct {
+		cts      []*henc.Ciphertext
+		readings int
+		want     error
+	}{
+		"no windows":      {nil, 64, henc.ErrLength},
+		"missing windows": {make([]*henc.Ciphertext, 3), 64, henc.ErrLength},
+		"too many":        {make([]*henc.Ciphertext, 17), 64, henc.ErrLength},
+		"no readings":     {[]*henc.Ciphertext{ct}, 0, henc.ErrLength},
+		"many readings":   {[]*henc.Ciphertext{ct}, 1025, henc.ErrLength},
+		"another ring":    {[]*henc.Ciphertext{ct, joined}, 64, henc.ErrParams},
+	} {
+		if got, err := p.Pack(c.cts, c.readings); !errors.Is(err, c.want) || got != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, c := range [][4]int{{-1, 0, 0, 64}, {2, 0, 0, 64}, {0, 16, 0, 64}, {0, -1, 0, 64}, {0, 0, 64, 64}} {
+		if got := p.Position(c[0], c[1], c[2], c[3]); got != -1 {
+			t.Errorf("%v is at %d", c, got)
+		}
+	}
+	keys := must(r.common.GaloisKeys(compact.PackElements(r.small.Parameters())))(t)
+	delete(keys, 3)
+	if _, err := r.receiver.NewPacker(keys); !errors.Is(err, henc.ErrNoKey) {
+		t.Errorf("a key is missing: %v", err)
+	}
+	keys[3] = must(r.key.CompactKey(r.common))(t)
+	if _, err := r.receiver.NewPacker(keys); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("a key of another ring: %v", err)
+	}
+	var none *compact.Receiver
+	if _, err := none.NewPacker(keys); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("no receiver: %v", err)
+	}
+	p.Free()
+	if _, err := p.Pack([]*henc.Ciphertext{ct}, 64); !errors.Is(err, henc.ErrLength) {
+		t.Errorf("after Free: %v", err)
+	}
+	if got := (*compact.Packer)(nil).Windows(64); got != 0 {
+		t.Errorf("no packer takes %d windows", got)
+	}
+}
+
+// BenchmarkServer is the server's part of a window of 64 readings, until it is in a ciphertext for
+// bootstrapping, with the moduli of boot15.
+func BenchmarkServer(b *testing.B) {
+	r := newRig(b, "compact12", bigParameters(b, "boot15", 12), 1, 1)
+	p, o := r.packer(b), compact.Origin{Device: "a"}
+	w := must(r.boards[0].enc.Encrypt(values(64, 1), compact.Bits12, o, nil))(b)
+	cts := make([]*henc.Ciphertext, p.Windows(64))
+	b.Run("receive", func(b *testing.B) {
+		for b.Loop() {
+			r.small.Ring().Free(must(r.receiver.Receive(w, o, r.boards[0].key))(b).Value)
+		}
+	})
+	for i := range cts {
+		cts[i] = must(r.receiver.Receive(w, o, r.boards[0].key))(b)
+	}
+	b.Run("pack", func(b *testing.B) {
+		for b.Loop() {
+			r.small.Ring().Free(must(p.Pack(cts, 64))(b).Value)
+		}
+		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(cts)), "us/window")
+	})
+}
