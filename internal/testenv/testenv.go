@@ -20,7 +20,7 @@ import (
 var names = map[string][]string{
 	"HENCEDGE_TEST_REQUIRE": {"alertmanager", "binaries", "deep", "g++", "gcc", "groff", "mkfs.ext4", "mosquitto",
 		"mutate", "native",
-		"openssl", "proc", "pty", "python3",
+		"openssl", "proc", "prometheus", "pty", "python3",
 		"root", "rounds", "systemd-analyze", "systemd-boot", "timing", "vcan"},
 	"CUTRANTT_TEST_REQUIRE": {"avx2", "avx512", "cpu", "cuda", "cuda-built", "cuda-fill", "cuda-fused",
 		"cuda-graphs", "cuda-onekey", "generic", "neon", "reference"},
