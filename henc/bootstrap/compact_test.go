@@ -141,7 +141,8 @@ func TestCompactWindows(t *testing.T) {
 		{"compact12", "boot16", compact.Bits16, 0x1p-20, true}, // on a GPU, or with about 32 GiB
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.boot, c.precision), func(t *testing.T) {
-			if deep := os.Getenv("HENCEDGE_TEST_DEEP"); c.deep && deep != c.boot && (deep != "1" || c.boot == "boot16") {
+			deep := os.Getenv("HENCEDGE_TEST_DEEP")
+			if c.deep && deep != c.boot && (deep != "1" || c.boot == "boot16") {
 				testenv.Missing(t, "deep", "HENCEDGE_TEST_DEEP is neither 1 nor "+c.boot)
 			}
 			compactWindows(t, newRig(t, c.boot, 1, 0), c.set, c.precision, c.server)

@@ -9,8 +9,8 @@ import (
 )
 
 // A window of n readings uses one of S = Stride coefficients; the others hold anything. Packing fills them
-// with S-1 other windows. Let sigma_i be X -> X^(1+N/2^i). It takes X^(2^i) to its negative and leaves X^(2^j) for j > i
-// alone. The product of 1 + sigma_i over all i with 2^i < S is the trace to the polynomials in X^S: it multiplies their
+// with S-1 other windows. Let sigma_i be X -> X^(1+N/2^i). It takes X^(2^i) to its negative and leaves X^(2^j) for
+// j > i alone. The product of 1 + sigma_i over all i with 2^i < S is the trace to the polynomials in X^S: it multiplies their
 // coefficients by S and takes all others to 0. Because of the first property
 //
 //	(1 + sigma_i)(c) + X^(2^i)*(1 + sigma_i)(d) = c + X^(2^i)*d + sigma_i(c - X^(2^i)*d)
@@ -117,12 +117,12 @@ func (p *Packer) Position(packed, window, reading, readings int) int {
 // Pack puts windows that Receive made into one ciphertext in the small ring, for Join: coefficient j*Windows + k
 // is reading j of window k, and anything for a j that the window has no reading for. readings is the number of
 // each window's readings, or any number with the same Stride as theirs. Windows may be missing at the end or nil,
-// and are 0 then. It takes a key switch for each window but one. It fails with henc.ErrLength for no window or too many, and with the
-// errors of henc.Context.CheckCiphertext.
+// and are 0 then. It takes a key switch for each pair that the tree joins. It fails with henc.ErrLength for no
+// window or too many, and with the errors of henc.Context.CheckCiphertext.
 //
-// Each key switch adds the noise of Receive's, less than 2^-29 of a reading, and each level of the tree makes the noise of
-// earlier ones at most four times as large: together less than S^2/3 * 2^-29 for the moduli of boot15, 2^-18.5 for windows of
-// 64 readings. They are independent, so that about 1/S of it is seen. For boot16 it is 2^-8 of that.
+// Each key switch adds the noise of Receive's, less than 2^-29 of a reading, and each level of the tree makes the
+// noise of earlier ones at most four times as large: together less than S^2/3 * 2^-29 for the moduli of boot15,
+// 2^-18.5 for windows of 64 readings. For boot16 it is 2^-8 of that.
 func (p *Packer) Pack(windows []*henc.Ciphertext, readings int) (*henc.Ciphertext, error) {
 	const op = "pack compact windows"
 	most := p.Windows(readings)

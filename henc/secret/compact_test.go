@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/hencedge/hencedge/henc"
@@ -93,6 +95,37 @@ func TestCompact(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestCompactMany holds random windows to the bound: 100, or HENCEDGE_TEST_ROUNDS.
+func TestCompactMany(t *testing.T) {
+	rounds := 100
+	if n, err := strconv.Atoi(os.Getenv("HENCEDGE_TEST_ROUNDS")); err == nil {
+		rounds = n
+	}
+	key := boardKey(t, "compact12", 1, "many")
+	s, e := must(key.Coefficients())(t), must(secret.NewCompactEncryptor(key))(t)
+	rng := rand.New(rand.NewPCG(9, 9))
+	var most [2]float64 // over the bound
+	for i := range rounds {
+		o, which := origin, i%2
+		o.Sequence = uint64(i)
+		precision := []compact.Precision{compact.Bits12, compact.Bits16}[which]
+		n := []int{1, 1 + rng.IntN(64), 64}[rng.IntN(3)]
+		x := readings([]string{"constant", "extreme", "zero"}[rng.IntN(3)], n)
+		for j := range x {
+			if i%4 < 2 {
+				x[j] = 2*rng.Float64() - 1
+			}
+		}
+		for j, got := range openCompact(t, must(e.Encrypt(x, precision, o, nil))(t), o, s) {
+			most[which] = max(most[which], math.Abs(got-x[j])/precision.Bound())
+		}
+	}
+	t.Logf("the largest errors of %d windows are %.3f and %.3f of the bounds", rounds, most[0], most[1])
+	if max(most[0], most[1]) > 1 || min(most[0], most[1]) < 0.5 {
+		t.Errorf("the largest errors are %.3f and %.3f of the bounds", most[0], most[1])
 	}
 }
 
