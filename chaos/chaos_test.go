@@ -310,7 +310,8 @@ func runLeg(t *testing.T, l leg, rounds int, seed uint64) *count {
 	r.begun()
 	var w *witness
 	if l.boards > 0 {
-		w = newWitness(t, r.toEvaluator.Target())
+		w = newWitness(t, l.size.params)
+		w.follow(r.toEvaluator.Target())
 	}
 	began := time.Now()
 	for ; c.rounds < rounds && !t.Failed(); c.rounds++ {
@@ -441,9 +442,12 @@ func (r *rig) round(c *count, rng *mathrand.Rand) {
 	}
 	time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
 	for _, p := range []*process{r.evaluator, r.holder, r.broker} {
-		if ok, err := p.alive(); !ok {
+		if ok, err := p.alive(); !ok && !r.gpus.restart(r, p) {
 			r.t.Errorf("round %d: %s ended by itself: %v", c.rounds, p.name, err)
 		}
+	}
+	if r.gpus != nil {
+		r.gpus.failing = max(r.gpus.failing-1, 0)
 	}
 	for _, b := range r.boards {
 		if ok, err := b.alive(); !ok {

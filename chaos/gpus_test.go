@@ -39,6 +39,23 @@ type gpus struct {
 	driver  *cudatest.Driver
 	gate    string
 	metrics string // address of the evaluator's
+	// failing is how many rounds may still find that the evaluator has ended: one that opens
+	// GPUs, or reads keys onto them, while they fail ends with an error.
+	failing int
+}
+
+// restart starts an evaluator that found failing GPUs when it started, as a service manager
+// does. It reports false if that is not why it has ended.
+func (g *gpus) restart(r *rig, p *process) bool {
+	if g == nil || p != r.evaluator || g.failing == 0 {
+		return false
+	}
+	log, err := os.ReadFile(p.log)
+	if err != nil || !strings.Contains(string(log), "CUDA_ERROR_LAUNCH_FAILED") {
+		return false
+	}
+	r.start(p)
+	return true
 }
 
 func newGPUs(t *testing.T) *gpus {
@@ -99,6 +116,7 @@ var gpuFaults = []fault{
 	{"kill evaluator in a batch", killInBatch},
 	{"GPUs fail", func(r *rig, rng *mathrand.Rand) func() {
 		r.gpus.driver.Set(fmt.Sprintf("fail cuLaunchKernelEx 719 %d", rng.IntN(100)))
+		r.gpus.failing = 3
 		return func() {
 			r.gpus.driver.Set()
 			if rng.IntN(2) == 0 { // else the processor goes on
