@@ -321,10 +321,10 @@ func (a *Approval) Describe(c *program.Circuit) string {
 	slices.Sort(names)
 	for _, name := range names {
 		in := a.Program.Inputs[name]
-		unit, lo, hi := "", 0.0, 0.0
+		unit, lo, hi, width := "", 0.0, 0.0, 0.0
 		for _, ch := range in.Stream.Channels {
 			if ch.Name == in.Channel {
-				unit, lo, hi = ch.Unit, ch.Range[0], ch.Range[1]
+				unit, lo, hi, width = ch.Unit, ch.Range[0], ch.Range[1], ch.Resolution
 			}
 		}
 		of := in.Device
@@ -337,6 +337,9 @@ func (a *Approval) Describe(c *program.Circuit) string {
 			name, of, in.Stream.Name, in.Channel, lo, hi, unit, in.Stream.Samples)
 		if in.Stream.Every > 0 {
 			fmt.Fprintf(&b, " every %v", in.Stream.Every)
+		}
+		if width > 0 {
+			fmt.Fprintf(&b, ", counted in bins of %g", width)
 		}
 		b.WriteByte('\n')
 	}
