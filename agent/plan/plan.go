@@ -285,6 +285,9 @@ func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFil
 		BodyBytes: out.Body, ObjectBytes: len(out.Object), Chunks: chunks, WireBytes: wire,
 		EncryptMs: milliseconds(encrypt), SealMs: milliseconds(seal.wall), SampleMs: milliseconds(sample.wall),
 		absent: absent}
+	if s.Config.Histogram() {
+		o.Bins = binsOf(s.Config, "")
+	}
 	switch {
 	case s.Config.Replay != nil, s.Config.Events != nil && !s.Config.Window.ByTime():
 	case s.Config.Window.ByTime():
@@ -298,6 +301,7 @@ func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFil
 		o.Duty = (seal.cpu.Seconds() + float64(w.Samples)*sample.cpu.Seconds()) / o.WindowSeconds
 	}
 	precision(k, o, s.Config, out.Meta.Scale)
+	o.modes(s.Config, k.Seeded)
 	return o, nil
 }
 
@@ -350,8 +354,12 @@ func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, e
 func (o StreamOutlook) doubts(slots int) []string {
 	var out []string
 	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 {
-		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; longer windows or more channels "+
-			"cost no more bytes", o.Name, 100*used))
+		more := "longer windows"
+		if o.Bins > 0 {
+			more = "finer resolutions"
+		}
+		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; %s or more channels cost no more "+
+			"bytes", o.Name, 100*used, more))
 	}
 	return append(out, o.absent...)
 }

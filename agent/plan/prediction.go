@@ -56,6 +56,7 @@ type StreamOutlook struct {
 	Level         int     `json:"level"`
 	LogScale      float64 `json:"log_scale"`
 	Samples       int     `json:"samples"`
+	Bins          int     `json:"bins,omitempty"` // of the channel with the most, of a histogram
 	SlotsUsed     int     `json:"slots_used"`
 	Places        int     `json:"places,omitempty"` // that share a ciphertext; 0: none
 	Place         int     `json:"place,omitempty"`  // of the device
@@ -79,6 +80,10 @@ type StreamOutlook struct {
 	Programs     []string         `json:"programs,omitempty"`
 	ProgramLevel *int             `json:"program_level,omitempty"`
 	Channels     []ChannelOutlook `json:"channels"`
+	// Modes compares what a window takes as samples and as a histogram; Advice says which is
+	// smaller, if that is not the one in use.
+	Modes  []ModeOutlook `json:"modes,omitempty"`
+	Advice string        `json:"advice,omitempty"`
 
 	absent []string // sensors, with the reason
 }

@@ -128,8 +128,12 @@ func (a *app) refusedPlan(p *plan.Prediction) error {
 // printStream prints what is predicted of one stream.
 func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 	out := a.Std.Out
-	fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, cli.Plural(len(s.Channels), "channel"),
-		cli.Plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
+	counted := ""
+	if s.Bins > 0 {
+		counted = fmt.Sprintf(" counted in %s", cli.Plural(s.Bins, "bin"))
+	}
+	fmt.Fprintf(out, "stream %s: %s of %s%s, %s, level %d, %s keys\n", s.Name,
+		cli.Plural(len(s.Channels), "channel"), cli.Plural(s.Samples, "sample"), counted, p.Params, s.Level, p.KeyMode)
 	fmt.Fprintf(out, "  slots      %d of %d", s.SlotsUsed, p.Slots)
 	if s.Places > 0 {
 		fmt.Fprintf(out, ", from %d on: place %d of %d", s.Place*(p.Slots/s.Places), s.Place, s.Places)
@@ -156,6 +160,13 @@ func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 	}
 	if s.QueueSeconds > p.QueueSeconds { // the bounds of one stream do not bind the others
 		fmt.Fprintf(out, "  outage     %v\n", time.Duration(s.QueueSeconds)*time.Second)
+	}
+	for _, m := range s.Modes {
+		fmt.Fprintf(out, "  as         %s: %s at level %d has room in %s a window\n", m.Mode, m.Params, m.Level,
+			cli.Bytes(int64(m.Bytes)))
+	}
+	if s.Advice != "" {
+		fmt.Fprintf(out, "  advice     %s\n", s.Advice)
 	}
 	for _, c := range s.Channels {
 		fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name,

@@ -247,6 +247,17 @@ func TestHistogramNoise(t *testing.T) {
 	}
 }
 
+// TestHistogramCapacity: how many windows of 4096 samples a result across devices takes.
+func TestHistogramCapacity(t *testing.T) {
+	for set, windows := range map[string]int{"edge12-add": 1 << 16, "edge12-d1": 1 << 12} {
+		c, err := Compile(Source{Name: "p", Class: "c", Expr: "fleet.median(h)", Vars: histogramClass(set, 4096, 0)},
+			mustParams(t, set))
+		if err != nil || c.Capacity() != windows {
+			t.Errorf("%s: %d windows, want %d: %v", set, c.Capacity(), windows, err)
+		}
+	}
+}
+
 // TestHistogramRefusals: each refusal names its part of the program and what to do.
 func TestHistogramRefusals(t *testing.T) {
 	for expr, want := range map[string]struct {
