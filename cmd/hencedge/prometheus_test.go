@@ -131,7 +131,10 @@ func (p *promServer) start(ts *testscript.TestScript, roles []string) {
 			continue
 		}
 		var at []string
-		if !testrig.Poll(func() bool { at = served.FindStringSubmatch(readFile(ts, roles[i]+".stderr")); return at != nil }) {
+		if !testrig.Poll(func() bool {
+			at = served.FindStringSubmatch(readFile(ts, roles[i]+".stderr"))
+			return at != nil
+		}) {
 			ts.Fatalf("%s does not say where its metrics are", roles[i])
 		}
 		lines[n] = targets.ReplaceAllString(line, fmt.Sprintf("targets: [%q]", at[1]))

@@ -254,6 +254,7 @@ func TestLoadPackedRefuses(t *testing.T) {
 		}
 		p := &packedRig{rig: g, ring: ring, limbs: upTo(2)}
 		one, _ := p.poly(random, nil)
+		longer := append([]byte{0}, one...)
 		large := make([][]byte, 4<<20/len(one)+1)
 		for i := range large {
 			large[i] = one
@@ -266,9 +267,9 @@ func TestLoadPackedRefuses(t *testing.T) {
 		}{
 			"no polynomial":           {func(l *load) { l.Residues = [][][]byte{{}} }, cutrantt.ErrShape},
 			"too many polynomials":    {func(l *load) { l.Polys = 1 }, cutrantt.ErrShape},
-			"unlike numbers":          {func(l *load) { l.Residues = append(l.Residues, [][]byte{one}) }, cutrantt.ErrShape},
+			"unlike numbers":          {func(l *load) { l.Residues = [][][]byte{{one, one}, {one}} }, cutrantt.ErrShape},
 			"a byte too few":          {func(l *load) { l.Residues[0][1] = one[1:] }, cutrantt.ErrShape},
-			"a byte too many":         {func(l *load) { l.Residues[0][1] = append([]byte{0}, one...) }, cutrantt.ErrShape},
+			"a byte too many":         {func(l *load) { l.Residues[0][1] = longer }, cutrantt.ErrShape},
 			"another set of limbs":    {func(l *load) { l.Limbs = upTo(3) }, cutrantt.ErrShape},
 			"no such limb":            {func(l *load) { l.Limbs = []int{0, 3} }, cutrantt.ErrShape},
 			"no domain":               {func(l *load) { l.From = cutrantt.Domain{N2: 3} }, cutrantt.ErrDomain},

@@ -37,11 +37,13 @@ func TestLoadBootstrapKeys(t *testing.T) {
 	}
 	dir := t.TempDir()
 	set, err := keyholder.Create(filepath.Join(dir, "set"),
-		keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{}, Bootstrap: keyset.BootstrapSmall}})
+		keyholder.CreateOptions{Params: p,
+			Needs: keyholder.Needs{Rotations: []int{}, Bootstrap: keyset.BootstrapSmall}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := set.Export(keyholder.RoleEvaluator, filepath.Join(dir, "export"), keyholder.ExportOptions{}); err != nil {
+	_, err = set.Export(keyholder.RoleEvaluator, filepath.Join(dir, "export"), keyholder.ExportOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	keys, err := LoadKeys(filepath.Join(dir, "export"), keyset.Anyone(), makeContext)
