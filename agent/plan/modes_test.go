@@ -47,8 +47,8 @@ func TestModes(t *testing.T) {
 			t.Fatalf("%s: %+v", name, o.Modes)
 		}
 		plain, binned := o.Modes[0], o.Modes[1]
-		if plain.Params != c.plain || binned.Params != c.binned || binned.Bins != c.bins || !holds(t, plain, s.Window.Samples) ||
-			!holds(t, binned, 2*binned.Bins) {
+		if plain.Params != c.plain || binned.Params != c.binned || binned.Bins != c.bins ||
+			!holds(t, plain, s.Window.Samples) || !holds(t, binned, 2*binned.Bins) {
 			t.Errorf("%s: %+v", name, o.Modes)
 		}
 		if !strings.Contains(o.Advice, c.advice) || c.nothing != "" && o.Advice != "" {

@@ -22,7 +22,8 @@ func flagValues() map[string][]string {
 	}
 	slices.Sort(dropins)
 	return map[string][]string{
-		"role": roles, "drop-in": dropins, "params": append(henc.Names(), henc.BootstrapNames()...), "backend": {"auto", "cpu", "cuda", "reference"},
+		"role": roles, "drop-in": dropins, "params": append(henc.Names(), henc.BootstrapNames()...),
+		"backend": {"auto", "cpu", "cuda", "reference"},
 		"format": {"table", "ndjson", "csv"}, "log-level": {"debug", "info", "warn", "error"},
 		"log-format": {"text", "json"},
 	}

@@ -205,15 +205,15 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 
 // tellHeld prints the memory of windows that are being computed, and of their results.
 func (a *app) tellHeld(c evaluator.Costs) error {
-	_, err := fmt.Fprintf(a.Std.Out, "windows that are being computed take up to %s of each GPU and as much of the host "+
-		"(%d at a time), their results up to %s of the host; on the processor up to %s (%d) and %s\n",
+	_, err := fmt.Fprintf(a.Std.Out, "windows that are being computed take up to %s of each GPU and as much of the "+
+		"host (%d at a time), their results up to %s of the host; on the processor up to %s (%d) and %s\n",
 		cli.Bytes(c.GPU.Windows), c.GPU.Runs, cli.Bytes(c.GPU.Results), cli.Bytes(c.Processor.Windows),
 		c.Processor.Runs, cli.Bytes(c.Processor.Results))
 	if err != nil || c.KeptStreams == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Std.Out, "windows of %s that programs look back at, or that wait for others, take up to %s: "+
-		"at most join.windows of each, and as many as programs look back\n", cli.Plural(c.KeptStreams, "stream"),
+	_, err = fmt.Fprintf(a.Std.Out, "windows of %s that programs look back at, or that wait for others, take up to "+
+		"%s: at most join.windows of each, and as many as programs look back\n", cli.Plural(c.KeptStreams, "stream"),
 		cli.Bytes(c.Kept))
 	return err
 }

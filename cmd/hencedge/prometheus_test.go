@@ -96,8 +96,8 @@ func (p *promServer) checkDashboards(ts *testscript.TestScript, _ bool, args []s
 			}
 			for _, target := range panel.Targets {
 				// An hour and a day are of no matter here, where Prometheus has run for seconds.
-				expr := strings.NewReplacer("$__rate_interval", "10s", "$instance", ".*", "[1h]", "[10s]", "[1d]", "[10s]").
-					Replace(target.Expr)
+				expr := strings.NewReplacer("$__rate_interval", "10s", "$instance", ".*", "[1h]", "[10s]",
+					"[1d]", "[10s]").Replace(target.Expr)
 				p.await(ts, d.Title+", "+panel.Title, func() error { return p.hasData(expr) })
 			}
 		}

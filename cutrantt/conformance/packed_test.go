@@ -265,9 +265,10 @@ func TestLoadPackedRefuses(t *testing.T) {
 			change func(l *load)
 			want   error
 		}{
-			"no polynomial":           {func(l *load) { l.Residues = [][][]byte{{}} }, cutrantt.ErrShape},
-			"too many polynomials":    {func(l *load) { l.Polys = 1 }, cutrantt.ErrShape},
-			"unlike numbers":          {func(l *load) { l.Residues = [][][]byte{{one, one}, {one}} }, cutrantt.ErrShape},
+			"no polynomial":        {func(l *load) { l.Residues = [][][]byte{{}} }, cutrantt.ErrShape},
+			"too many polynomials": {func(l *load) { l.Polys = 1 }, cutrantt.ErrShape},
+			"unlike numbers": {func(l *load) { l.Residues = [][][]byte{{one, one}, {one}} },
+				cutrantt.ErrShape},
 			"a byte too few":          {func(l *load) { l.Residues[0][1] = one[1:] }, cutrantt.ErrShape},
 			"a byte too many":         {func(l *load) { l.Residues[0][1] = longer }, cutrantt.ErrShape},
 			"another set of limbs":    {func(l *load) { l.Limbs = upTo(3) }, cutrantt.ErrShape},

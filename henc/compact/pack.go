@@ -10,8 +10,8 @@ import (
 
 // A window of n readings uses one of S = Stride coefficients; the others hold anything. Packing fills them
 // with S-1 other windows. Let sigma_i be X -> X^(1+N/2^i). It takes X^(2^i) to its negative and leaves X^(2^j) for
-// j > i alone. The product of 1 + sigma_i over all i with 2^i < S is the trace to the polynomials in X^S: it multiplies their
-// coefficients by S and takes all others to 0. Because of the first property
+// j > i alone. The product of 1 + sigma_i over all i with 2^i < S is the trace to the polynomials in X^S: it multiplies
+// their coefficients by S and takes all others to 0. Because of the first property
 //
 //	(1 + sigma_i)(c) + X^(2^i)*(1 + sigma_i)(d) = c + X^(2^i)*d + sigma_i(c - X^(2^i)*d)
 //
