@@ -24,7 +24,7 @@ func flagValues() map[string][]string {
 	return map[string][]string{
 		"role": roles, "drop-in": dropins, "params": append(henc.Names(), henc.BootstrapNames()...),
 		"backend": {"auto", "cpu", "cuda", "reference"},
-		"format": {"table", "ndjson", "csv"}, "log-level": {"debug", "info", "warn", "error"},
+		"format":  {"table", "ndjson", "csv"}, "log-level": {"debug", "info", "warn", "error"},
 		"log-format": {"text", "json"},
 	}
 }
