@@ -357,3 +357,56 @@ func TestHistogramValuesOfNonsense(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkHistogram times what an evaluator computes for a window of 4096 samples in 1000
+// bins, for all thresholds and quantiles, and what a window adds to a sum across devices.
+func BenchmarkHistogram(b *testing.B) {
+	for _, set := range []string{"edge12-d1", "edge12-add"} {
+		st := testStream("hist", set, 4096, [2]float64{0, 1000})
+		st.Mode, st.Packing, st.LogScale = config.ModeHistogram, config.PackingHistogram, config.HistogramLogScale
+		st.Channels[0].Resolution = 1
+		bed := testBench(b, set)
+		c, err := Compile(Source{Name: "p", Expr: "quantile(h, 0.99)", Vars: map[string]Var{"h": {"a", st, 0}}},
+			bed.ctx.Parameters())
+		if err != nil {
+			b.Fatal(err)
+		}
+		cts, _ := bed.sample(b, c, rand.New(rand.NewPCG(1, 1)))
+		ev := bed.evaluator(b, c)
+		ct, _, err := c.Run(ev, cts)
+		if err != nil {
+			b.Fatal(err)
+		}
+		bytes := len(bed.marshal(b, ct))
+		b.Run(set+"/result", func(b *testing.B) {
+			for b.Loop() {
+				ct, _, err := c.Run(ev, cts)
+				if err != nil {
+					b.Fatal(err)
+				}
+				bed.ctx.Ring().Free(ct.Value)
+			}
+			b.ReportMetric(float64(bytes), "bytes")
+		})
+		b.Run(set+"/add", func(b *testing.B) {
+			for b.Loop() {
+				sum, err := ev.Add(ct, ct)
+				if err != nil {
+					b.Fatal(err)
+				}
+				bed.ctx.Ring().Free(sum.Value)
+			}
+		})
+		b.Run(set+"/encrypt", func(b *testing.B) {
+			slots := make([]float64, st.Slots())
+			for b.Loop() {
+				ct, err := bed.enc.EncryptReal(slots, st.LevelAt(bed.ctx.Parameters().MaxLevel()),
+					InputScale(bed.ctx.Parameters(), st), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				bed.ctx.Ring().Free(ct.Value)
+			}
+		})
+	}
+}
