@@ -135,6 +135,7 @@ func (k *KeyHolder) SetDefaults() {
 	k.Limits.setDefaults()
 	k.Log.setDefaults()
 	k.Alerts.setDefaults(k.Name)
+	k.History.setDefaults(k.State)
 }
 
 // SetDefaults fills every optional field that is zero, and the capacity of a

@@ -133,3 +133,43 @@ type Signer struct {
 	// PublicKey is "ed25519:" and 32 bytes in standard base64.
 	PublicKey string `yaml:"public_key" cfg:"required"`
 }
+
+// History is where "results serve" keeps decrypted results, and for how long.
+type History struct {
+	// File is the SQLite database; "" means State of the key holder with the suffix ".db".
+	File string `yaml:"file" cfg:"path"`
+	// Keep is how long results stay, from the end of their window.
+	Keep Duration `yaml:"keep"`
+	// KeepBytes bounds the database; the oldest results make room.
+	KeepBytes Size `yaml:"keep_bytes"`
+}
+
+// Defaults of History.
+const (
+	DefaultKeep      = 10 * 365 * 24 * time.Hour
+	DefaultKeepBytes = 4 * GiB
+	historySuffix    = ".db"
+)
+
+// Kept returns History with its defaults, also where the file has no such block. File is empty
+// if neither a database nor a state is configured.
+func (k *KeyHolder) Kept() History {
+	h := History{}
+	if k.History != nil {
+		h = *k.History
+	}
+	h.setDefaults(k.State)
+	return h
+}
+
+// setDefaults fills every optional field that is zero.
+func (h *History) setDefaults(state string) {
+	if h == nil {
+		return
+	}
+	if state != "" {
+		orDefault(&h.File, state+historySuffix)
+	}
+	orDefault(&h.Keep, DefaultKeep)
+	orDefault(&h.KeepBytes, DefaultKeepBytes)
+}

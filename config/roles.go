@@ -308,6 +308,8 @@ type KeyHolder struct {
 	Metrics Metrics `yaml:"metrics"`
 	// Alerts are alarms on decrypted results; they need State.
 	Alerts *Alerts `yaml:"alerts"`
+	// History is the database of "results serve"; nil means the defaults.
+	History *History `yaml:"history"`
 
 	origin
 }

@@ -102,6 +102,9 @@ var fieldRules = map[string]rule.Value{
 	"KeyHolder.Topics":          topicRule.Distinct("topic"),
 	"KeyHolder.Output":          rule.OneOf("table", "ndjson", "csv"),
 
+	"History.Keep":      rule.Between(time.Hour, 100*365*24*time.Hour),
+	"History.KeepBytes": rule.Between(MiB, 1024*GiB),
+
 	"Alerts.Receivers":    rule.AtMost(maxReceivers),
 	"AlertRule.Name":      nameRule,
 	"AlertRule.Program":   nameRule,

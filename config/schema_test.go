@@ -275,7 +275,8 @@ func fieldOfRules(t *testing.T, id string) reflect.StructField {
 		Stream{}, Window{}, Channel{}, Events{}, Replay{}, Source{}, Point{}, Input{}, I2C{}, SPI{}, Register{},
 		Modbus{},
 		Line{}, CAN{},
-		Serial{}, Exec{}, HTTP{}, MQTT{}, Alerts{}, AlertRule{}, Receiver{}, Webhook{}, AlertMQTT{}, Silence{}} {
+		Serial{}, Exec{}, HTTP{}, MQTT{}, Alerts{}, AlertRule{}, Receiver{}, Webhook{}, AlertMQTT{}, Silence{},
+		History{}} {
 		if f, ok := reflect.TypeOf(v).FieldByName(name); ok && reflect.TypeOf(v).Name() == owner {
 			return f
 		}

@@ -2,8 +2,9 @@
 # Builds hencedge for every supported platform, in four variants: with GPU support (no
 # cgo, but linked against glibc, which opens the GPU's driver) or fully static without it;
 # for every role, or for evaluators alone (hencedge-evaluator-...) without code for secret
-# keys. Programs for arm64 are for boards and have no broker (nobroker), which only the
-# demo starts.
+# keys. Programs for arm64 are for boards: they have no broker (nobroker), which only the
+# demo starts, and no database of results (nostore), which only key holders need. Those get
+# one more program for arm64, hencedge-keyholder-..., static and with the database.
 # usage: cross/build.sh OUTDIR [LDFLAGS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,7 +21,7 @@ for arch in amd64 arm64; do
       if [ -n "$role" ]; then
         tags=evaluatoronly
       elif [ "$arch" = arm64 ]; then
-        tags=nobroker
+        tags=nobroker,nostore
       fi
       if [ "$kind" = static ]; then
         bin+=-static
@@ -37,6 +38,8 @@ for arch in amd64 arm64; do
     done
   done
 done
+CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -tags nobroker,nogpu -trimpath -ldflags "$ldflags" \
+  -o "$out/hencedge-keyholder-linux-arm64-static" ./cmd/hencedge
 # The licences of everything that is linked. Each program prints them too (version --licenses).
 cp LICENSE "$out/LICENSE"
 cp cmd/hencedge/internal/licenses/zlicenses.txt "$out/THIRD-PARTY-LICENSES.txt"

@@ -81,7 +81,7 @@ package() {
     "$PACKAGE" "$PACKAGE_VERSION" "$(sed -n 's/^maintainer: //p' cross/package/nfpm.yaml)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9 -n -c >"$STAGE/doc/changelog.gz"
   for ARCH in $arches; do
     local board= # the same tags as in cross/build.sh
-    if [ -z "$tags" ] && [ "$ARCH" = arm64 ]; then board=nobroker; fi
+    if [ -z "$tags" ] && [ "$ARCH" = arm64 ]; then board=nobroker,nostore; fi
     CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -tags "$tags$board" -trimpath -ldflags "$ldflags" -o "$build/$PACKAGE-linux-$ARCH" ./cmd/hencedge
     if [ -n "$tags" ]; then cross/no-secrets.sh "$build/$PACKAGE-linux-$ARCH"; fi
     fill cross/package/nfpm.yaml >"$STAGE/nfpm.yaml"

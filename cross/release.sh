@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the files of a release page into OUTDIR, for linux/amd64 and linux/arm64:
-#   - archives of the program and of its static build, each also for evaluators alone;
+#   - archives of the program and of its static build, each also for evaluators alone, and
+#     one of the static program with a database for key holders on arm64;
 #   - the Debian packages;
 #   - a bill of materials (CycloneDX) of each program;
 #   - SHA256SUMS of all these files.
@@ -53,6 +54,9 @@ for arch in $arches; do
       archive "${name}_${version#v}_linux-$arch$kind" "$build/$name-linux-$arch$kind" &
     done
     go run ./cmd/hencedge/internal/licenses/sbom "$build/$name-linux-$arch" "$name" "$version" >"$out/${name}_${version#v}_linux-$arch.cdx.json"
+    if [ "$name $arch" = "hencedge arm64" ]; then
+      archive "hencedge-keyholder_${version#v}_linux-arm64-static" "$build/hencedge-keyholder-linux-arm64-static" &
+    fi
     for job in $(jobs -p); do wait "$job"; done
   done
 done

@@ -2,6 +2,7 @@ package keyholder
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -36,6 +37,7 @@ type Result struct {
 	ID     [32]byte   // of the sealed object
 	Inputs [][32]byte // ids of the readings it was computed from; empty for more than transport.MaxInputs
 	Sealed []byte     // the sealed object itself
+	Bytes  int        // length of the sealed object, where Sealed is not at hand
 	Packed int        // results that its object carries; 0: it is no pack
 
 	file string // name of the object's file; empty: that of the result alone
@@ -47,7 +49,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		Program: r.Program, Device: r.Device, Evaluator: r.Evaluator, Unit: r.Unit,
 		KeyID: hex.EncodeToString(r.KeyID[:]), Epoch: r.Epoch,
 		BootEpoch: r.BootEpoch, Sequence: r.Sequence, Start: r.Start.UTC(), End: r.End.UTC(), Samples: r.Samples,
-		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: len(r.Sealed), Packed: r.Packed,
+		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: r.Size(), Packed: r.Packed,
 	}
 	if f := r.Fleet; f != nil {
 		j.Fleet = &fleetJSON{f.Devices, f.Windows, f.Samples, hex.EncodeToString(f.Digest[:])}
@@ -56,6 +58,22 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		j.Inputs = append(j.Inputs, hex.EncodeToString(in[:]))
 	}
 	return json.Marshal(j)
+}
+
+// Size returns the length of the sealed object in bytes.
+func (r *Result) Size() int { return max(len(r.Sealed), r.Bytes) }
+
+// Identity returns what tells a result from every other one: a digest of what it was computed
+// from, by which evaluator and program, or where its header does not say, of its number. The
+// same windows computed again, under a new number, are the same result.
+func (r *Result) Identity() [16]byte {
+	if key, ok := seenKey(r.made()); ok {
+		return key
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "number %d:%s%d:%s%d:%s %d %d", len(r.Evaluator), r.Evaluator, len(r.Program), r.Program,
+		len(r.Device), r.Device, r.BootEpoch, r.Sequence)
+	return [16]byte(h.Sum(nil))
 }
 
 // resultJSON is the NDJSON form of a Result.

@@ -55,16 +55,26 @@ func TestEvaluatorBuild(t *testing.T) {
 	}
 }
 
-// TestBoardBuild: the program for boards (build tag nobroker) links no broker. The one with
-// it, as a control, does.
+// TestBoardBuild: the program for boards (build tags nobroker and nostore) links no broker and
+// no database. The one with them, as a control, does.
 func TestBoardBuild(t *testing.T) {
-	for tags, want := range map[string]bool{"nobroker": false, "nobroker,nogpu": false, "": true} {
-		out, err := exec.Command("go", "list", "-deps", "-tags", tags, module+"/cmd/hencedge").Output()
+	for _, c := range []struct {
+		tags, dep string
+		want      bool
+	}{
+		{"nobroker", module + "/transport/broker", false},
+		{"nobroker,nogpu", module + "/transport/broker", false},
+		{"", module + "/transport/broker", true},
+		{"nostore", module + "/keyholder/store", false}, {"nostore", "modernc.org/sqlite", false},
+		{"evaluatoronly", "modernc.org/sqlite", false},
+		{"", module + "/keyholder/store", true}, {"", "modernc.org/sqlite", true},
+	} {
+		out, err := exec.Command("go", "list", "-deps", "-tags", c.tags, module+"/cmd/hencedge").Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(string(out), module+"/transport/broker\n"); got != want {
-			t.Errorf("-tags %q: the program links the broker: %t", tags, got)
+		if got := strings.Contains("\n"+string(out), "\n"+c.dep+"\n"); got != c.want {
+			t.Errorf("-tags %q: the program links %s: %t", c.tags, c.dep, got)
 		}
 	}
 }

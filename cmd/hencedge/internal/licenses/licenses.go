@@ -1,18 +1,10 @@
 // Package licenses holds the licences of the software that hencedge is built with.
 package licenses
 
-import (
-	_ "embed"
-	"strings"
-)
+import "strings"
 
 //go:generate go run ./gen -out zlicenses.txt
-
-// Text lists every module that any build of hencedge links, with its version, its licence
-// and the licence's text.
-//
-//go:embed zlicenses.txt
-var Text string
+//go:generate go run ./gen -out zlicensesboard.txt -without nostore
 
 // Std is the name of the standard library in ByModule.
 const Std = "Go standard library and runtime"

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyholder/alert"
 )
@@ -90,10 +91,11 @@ func (a *alarms) stop() {
 
 // collector returns what the metrics show.
 func (s *session) collector() prometheus.Collector {
-	if s.alarms.on == nil {
-		return &s.tally
+	all := append(collectors{&s.tally}, s.metrics...)
+	if s.alarms.on != nil {
+		all = append(all, s.alarms.on)
 	}
-	return collectors{&s.tally, s.alarms.on}
+	return all
 }
 
 // collectors are several collectors as one.
@@ -109,6 +111,16 @@ func (c collectors) Collect(ch chan<- prometheus.Metric) {
 	for _, one := range c {
 		one.Collect(ch)
 	}
+}
+
+// Health returns the problems of those that know theirs.
+func (c collectors) Health() (reasons []string) {
+	for _, one := range c {
+		if h, ok := one.(daemon.Healther); ok {
+			reasons = append(reasons, h.Health()...)
+		}
+	}
+	return reasons
 }
 
 var errNoAlerts = errors.New(`the configuration has no "alerts"`)

@@ -2,6 +2,7 @@ package results
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
@@ -22,12 +24,14 @@ import (
 // Command returns "results" with all that is below it.
 func Command(c *cli.App) *cobra.Command {
 	a := &app{c}
-	return cli.Group("results", "decrypt and check what evaluators publish",
+	g := cli.Group("results", "decrypt and check what evaluators publish",
 		`A result is a sealed object: an encrypted value with a signed header. The key holder
 trusts the evaluators whose public keys stand in the configuration or in --signer. It
 decrypts the results of approved programs and refuses everything else; each kind of
 refusal has its own error.`,
 		a.approveCommand(), a.watchCommand(), a.decryptCommand(), a.verifyCommand(), a.alertsCommand())
+	g.AddCommand(a.storeCommands()...)
+	return g
 }
 
 func (a *app) watchCommand() *cobra.Command {
@@ -57,7 +61,7 @@ under "alerts" and delivers them; "results alerts" shows them.`,
 			if !slices.Contains([]string{"", "table", "ndjson", "csv"}, format) {
 				return cli.UsageHint(cmd, fmt.Errorf("--format %q: use table, ndjson or csv", format))
 			}
-			return a.watch(cmd, &f, watchFlags{format, save, metrics, out, topics, only, count})
+			return a.watch(cmd, &f, watchFlags{format, save, metrics, out, topics, only, count}, a.print)
 		},
 	}
 	f.register(cmd)
@@ -82,7 +86,10 @@ type watchFlags struct {
 	count                      int
 }
 
-func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
+// watch follows results and hands them to what open sets as session.write. finish is called
+// when no result comes any more.
+func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags,
+	open func(context.Context, *session) (finish func() error, err error)) (err error) {
 	log, err := a.Logger()
 	if err != nil {
 		return err
@@ -115,20 +122,37 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		return err
 	}
 	defer release()
+	s := &session{cfg: cfg, flags: w, log: log}
+	if s.service, err = a.newHolderService(w.out, log); err != nil {
+		return err
+	}
+	defer s.service.close()
+	ctx := cmd.Context()
+	finish, err := open(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, finish()) }()
+	return s.follow(ctx, r, receipts)
+}
+
+// print makes results lines of standard output.
+func (a *app) print(_ context.Context, s *session) (finish func() error, err error) {
+	write, err := a.resultWriter(s.flags.format)
+	s.write = s.service.writing(write)
+	return func() error { return nil }, err
+}
+
+// follow connects to the broker and hands results on until ctx ends or the alarms cannot go
+// on.
+func (s *session) follow(ctx context.Context, r *keyholder.Reader, receipts *keyholder.Receipts) error {
+	cfg, w, log := s.cfg, s.flags, s.log
 	if w.save != "" {
 		if err := os.MkdirAll(w.save, 0o755); err != nil {
 			return fmt.Errorf("--save: %w", err)
 		}
 	}
-	s := &session{save: w.save, log: log}
-	if s.service, err = a.newHolderService(w.out, log); err != nil {
-		return err
-	}
-	defer s.service.close()
-	if s.write, err = a.resultWriter(w.format); err != nil {
-		return err
-	}
-	ctx := cmd.Context()
+	var err error
 	if s.alarms, err = startAlarms(ctx, cfg, log); err != nil {
 		return err
 	}
@@ -160,6 +184,9 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		},
 		OnResult: s.result, OnUnread: s.unread, OnRefused: s.refused,
 	})
+	if s.alarms.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // a result waited for the database; it is still in the inbox
+	}
 	return errors.Join(err, s.alarms.finish(ctx))
 }
 
@@ -178,10 +205,12 @@ func (w *watchFlags) complete(cfg *config.KeyHolder) {
 
 // session hands on what a watch reads and refuses.
 type session struct {
+	cfg     *config.KeyHolder
+	flags   watchFlags
 	service *holderService
 	write   func(*keyholder.Result) error
-	save    string   // directory of sealed results; empty: they are not kept
-	saved   [32]byte // the newest object there
+	saved   [32]byte // the newest object in flags.save
+	metrics []prometheus.Collector
 	tally   keyholder.Tally
 	alarms  *alarms
 	log     *slog.Logger
@@ -189,21 +218,29 @@ type session struct {
 
 // result hands on one decrypted result. An error ends the watch.
 func (s *session) result(r *keyholder.Result) error {
-	defer s.service.handing()()
 	if odd := s.tally.Result(r); odd != "" {
 		s.log.Warn("the times of a program's results have a gap or a repetition",
 			"program", r.Program, "device", r.Device, "sequence", r.Sequence, "odd", odd)
 	}
-	if s.save != "" && r.ID != s.saved { // the results of a pack are one object
-		if _, err := r.Save(s.save); err != nil {
+	if err := s.service.writing(s.note)(r); err != nil {
+		return err
+	}
+	if err := s.write(r); err != nil {
+		return err
+	}
+	s.service.handed()
+	return nil
+}
+
+// note does what comes before a result is written: it keeps the object and looks for alarms.
+func (s *session) note(r *keyholder.Result) error {
+	if s.flags.save != "" && r.ID != s.saved { // the results of a pack are one object
+		if _, err := r.Save(s.flags.save); err != nil {
 			return err
 		}
 		s.saved = r.ID
 	}
-	if err := s.alarms.observe(r); err != nil {
-		return err
-	}
-	return s.write(r)
+	return s.alarms.observe(r)
 }
 
 // unread logs a result that was taken and cannot be read.

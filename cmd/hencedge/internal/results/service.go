@@ -94,12 +94,16 @@ func (s *holderService) start(ctx context.Context) {
 // connected reports that results can come from now on.
 func (s *holderService) connected() { s.tell(s.notify.Status("connected; no result yet")) }
 
-// handing marks a result as being written until done is called.
-func (s *holderService) handing() (done func()) {
-	end := s.pulse.Begin("write a result")
-	return func() {
-		end()
-		s.taken++
-		s.tell(s.notify.Status(fmt.Sprintf("connected; %s since the start", cli.Plural(s.taken, "result"))))
+// writing marks a result as being written while write runs.
+func (s *holderService) writing(write func(*keyholder.Result) error) func(*keyholder.Result) error {
+	return func(r *keyholder.Result) error {
+		defer s.pulse.Begin("write a result")()
+		return write(r)
 	}
+}
+
+// handed counts a result that was written.
+func (s *holderService) handed() {
+	s.taken++
+	s.tell(s.notify.Status(fmt.Sprintf("connected; %s since the start", cli.Plural(s.taken, "result"))))
 }

@@ -24,8 +24,9 @@ const program = "github.com/hencedge/hencedge/cmd/hencedge"
 
 func main() {
 	out := flag.String("out", "zlicenses.txt", "file to write")
+	without := flag.String("without", "", "build tag of the programs that are meant; empty: all of them")
 	flag.Parse()
-	text, err := generate()
+	text, err := generate(*without)
 	if err == nil {
 		err = os.WriteFile(*out, text, 0o644)
 	}
@@ -50,12 +51,12 @@ type listed struct {
 	}
 }
 
-// linked finds the modules that some build links, by path.
-func linked() (map[string]*module, error) {
+// linked finds the modules that some build with the tag without links, by path.
+func linked(without string) (map[string]*module, error) {
 	found := map[string]*module{}
 	for _, arch := range []string{"amd64", "arm64"} {
 		for _, tags := range []string{"", "nogpu", "evaluatoronly"} {
-			cmd := exec.Command("go", "list", "-deps", "-tags", tags, "-json=Dir,Module", program)
+			cmd := exec.Command("go", "list", "-deps", "-tags", tags+","+without, "-json=Dir,Module", program)
 			cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
 			cmd.Stderr = os.Stderr
 			b, err := cmd.Output()
@@ -135,8 +136,8 @@ func identify(text string) string {
 	return ""
 }
 
-func generate() ([]byte, error) {
-	modules, err := linked()
+func generate(without string) ([]byte, error) {
+	modules, err := linked(without)
 	if err != nil {
 		return nil, err
 	}
