@@ -1,7 +1,15 @@
 package cutrantt
 
-// Optional interfaces of a Backend or a Ring, found by type assertion. A backend that
-// runs in the process itself needs none of them.
+// Optional interfaces of a Backend or a Ring, found by type assertion. Only Direct is for
+// backends that run in the process itself.
+
+// Direct is a Ring whose batches lie in the memory of the process.
+type Direct interface {
+	// Residues returns the N residues of limb limb of polynomial poly, to read and to write.
+	// Whoever writes there leaves each below the modulus of the limb. It fails with ErrForeign
+	// for a batch of another ring or one that was freed, and with ErrShape outside the batch.
+	Residues(b *Batch, poly, limb int) ([]uint32, error)
+}
 
 // Health is a Ring on a device that can fail.
 type Health interface {

@@ -263,8 +263,28 @@ func (c *Context) complete(r *reading) (*Ciphertext, error) {
 }
 
 // unpack makes a batch of two polynomials in the header's domain from the packed
-// ones, zero where there is none.
+// ones. What there is none of is arbitrary.
 func (c *Context) unpack(packed [][]byte, h Header) (*cutrantt.Batch, error) {
+	limbs := c.params.QLimbs(h.Level)
+	ring, ok := c.ring.(cutrantt.Direct)
+	if !ok {
+		return c.unpackUpload(packed, h)
+	}
+	value, err := cutrantt.NewResult(c.ring, 2, limbs, h.Domain)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.unpackTo(packed, len(limbs), func(p, l int) ([]uint32, error) {
+		return ring.Residues(value, p, l)
+	}); err != nil {
+		c.ring.Free(value)
+		return nil, err
+	}
+	return value, nil
+}
+
+// unpackUpload is unpack for rings whose batches lie elsewhere.
+func (c *Context) unpackUpload(packed [][]byte, h Header) (*cutrantt.Batch, error) {
 	n, limbs := c.params.N(), c.params.QLimbs(h.Level)
 	buf, _ := c.words.Get().(*[]uint32)
 	if size := 2 * len(limbs) * n; buf == nil || len(*buf) < size {
@@ -273,19 +293,10 @@ func (c *Context) unpack(packed [][]byte, h Header) (*cutrantt.Batch, error) {
 	defer c.words.Put(buf)
 	x := (*buf)[:2*len(limbs)*n]
 	clear(x[len(packed)*len(limbs)*n:])
-	for p, b := range packed {
-		for i, q := range c.params.data().lit.Q[:len(limbs)] {
-			at, size := (p*len(limbs)+i)*n, cutrantt.PackedBytes(n, q)
-			if err := wire.Unpack(x[at:at+n], b[:size], q); err != nil {
-				return nil, fmt.Errorf("c%d limb %d: %w", p, i, err)
-			}
-			b = b[size:]
-		}
-	}
-	if len(packed) == 2 {
-		if err := checkAllHide(x[len(x)/2:], n); err != nil {
-			return nil, err
-		}
+	if err := c.unpackTo(packed, len(limbs), func(p, l int) ([]uint32, error) {
+		return x[(p*len(limbs)+l)*n:][:n], nil
+	}); err != nil {
+		return nil, err
 	}
 	value, err := cutrantt.NewResult(c.ring, 2, limbs, h.Domain)
 	if err != nil {
@@ -295,4 +306,34 @@ func (c *Context) unpack(packed [][]byte, h Header) (*cutrantt.Batch, error) {
 		return nil, err
 	}
 	return value, nil
+}
+
+// unpackTo unpacks and checks polynomials of so many limbs, to what to returns for each.
+func (c *Context) unpackTo(packed [][]byte, limbs int, to func(poly, limb int) ([]uint32, error)) error {
+	for p, b := range packed {
+		for l, q := range c.params.data().lit.Q[:limbs] {
+			x, err := to(p, l)
+			if err != nil {
+				return err
+			}
+			size := cutrantt.PackedBytes(c.params.N(), q)
+			if err := wire.Unpack(x, b[:size], q); err != nil {
+				return fmt.Errorf("c%d limb %d: %w", p, l, err)
+			}
+			b = b[size:]
+		}
+	}
+	for l := range limbs {
+		if len(packed) < 2 {
+			return nil // c1 is a seed's
+		}
+		c1, err := to(1, l)
+		if err != nil {
+			return err
+		}
+		if err := checkHides(c1, l); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -255,16 +255,6 @@ func checkHides(c1 []uint32, limb int) error {
 	return nil
 }
 
-// checkAllHide is checkHides for every limb of c1.
-func checkAllHide(c1 []uint32, n int) error {
-	for i := 0; i < len(c1); i += n {
-		if err := checkHides(c1[i:i+n], i/n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // limbReader fetches the limbs of a batch a few at a time, so that a large
 // ciphertext is not in memory twice while it is written.
 type limbReader struct {

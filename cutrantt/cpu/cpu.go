@@ -33,6 +33,7 @@ var (
 	_ cutrantt.Backend    = backend{}
 	_ cutrantt.Preference = backend{}
 	_ cutrantt.Ring       = (*ring)(nil)
+	_ cutrantt.Direct     = (*ring)(nil)
 	_ cutrantt.Operand    = (*operand)(nil)
 )
 

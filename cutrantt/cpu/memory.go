@@ -32,6 +32,18 @@ func (r *ring) source(b *cutrantt.Batch, poly, l int) []uint32 {
 	return r.limb(b, poly, l)
 }
 
+// Residues returns the memory of one limb.
+func (r *ring) Residues(b *cutrantt.Batch, poly, limb int) ([]uint32, error) {
+	if err := r.check.Batches(b); err != nil {
+		return nil, err
+	}
+	if poly < 0 || poly >= b.Polys() || limb < 0 || limb >= len(b.Limbs()) {
+		return nil, fmt.Errorf("%w: limb %d of polynomial %d in a batch of %d polynomials with limbs %v",
+			cutrantt.ErrShape, limb, poly, b.Polys(), b.Limbs())
+	}
+	return r.limb(b, poly, limb), nil
+}
+
 func (r *ring) NewBatch(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
 	return r.newBatch(polys, limbs, d, true)
 }
