@@ -193,6 +193,10 @@ func (c *Context) CheckPlaintext(pt *Plaintext) error {
 }
 
 func (c *Context) check(what string, b *cutrantt.Batch, polys, level int, scale float64) error {
+	return c.checkIn(what, b, polys, level, scale, c.Domain())
+}
+
+func (c *Context) checkIn(what string, b *cutrantt.Batch, polys, level int, scale float64, d cutrantt.Domain) error {
 	if err := c.ready(); err != nil {
 		return err
 	}
@@ -202,8 +206,8 @@ func (c *Context) check(what string, b *cutrantt.Batch, polys, level int, scale 
 	if b.N() != c.params.N() {
 		return fmt.Errorf("%w: %s of ring degree %d in a context of %d", ErrParams, what, b.N(), c.params.N())
 	}
-	if b.Domain() != c.Domain() {
-		return fmt.Errorf("%w: %s is in %s, the context works in %s", ErrDomain, what, b.Domain(), c.Domain())
+	if b.Domain() != d {
+		return fmt.Errorf("%w: %s is in %s, the context works in %s", ErrDomain, what, b.Domain(), d)
 	}
 	if err := c.params.CheckScale(level, scale); err != nil {
 		return fmt.Errorf("%s: %w", what, err)

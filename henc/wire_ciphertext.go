@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc/internal/chain"
 	"github.com/hencedge/hencedge/henc/internal/wire"
 )
 
@@ -105,9 +106,18 @@ func readHeader(b []byte) (h Header, seed []byte, r *wire.Reader, err error) {
 // ErrLength, ErrRange for a residue not below its prime, ErrDegenerate for a c1 of
 // zeros, ErrTruncated, ErrMalformed for anything else.
 func (c *Context) UnmarshalCiphertext(b []byte) (*Ciphertext, error) {
+	return c.unmarshal(b, true)
+}
+
+// UnmarshalAsSent is UnmarshalCiphertext without the change of domain: the ciphertext is in that
+// of Header, unless a device has changed it on the way. Only Sum takes it if that is not the
+// context's.
+func (c *Context) UnmarshalAsSent(b []byte) (*Ciphertext, error) { return c.unmarshal(b, false) }
+
+func (c *Context) unmarshal(b []byte, convert bool) (*Ciphertext, error) {
 	r := c.read(b)
 	c.load([]*reading{r})
-	return c.finish(r)
+	return c.finish(r, convert)
 }
 
 // UnmarshalCiphertexts is UnmarshalCiphertext for each of bodies. A device gets those of one
@@ -120,7 +130,7 @@ func (c *Context) UnmarshalCiphertexts(bodies [][]byte) ([]*Ciphertext, []error)
 	c.load(all)
 	cts, errs := make([]*Ciphertext, len(bodies)), make([]error, len(bodies))
 	for i, r := range all {
-		cts[i], errs[i] = c.finish(r)
+		cts[i], errs[i] = c.finish(r, true)
 	}
 	return cts, errs
 }
@@ -212,14 +222,14 @@ func (c *Context) load(all []*reading) {
 	}
 }
 
-// finish makes the ciphertext.
-func (c *Context) finish(r *reading) (*Ciphertext, error) {
+// finish makes the ciphertext, in the context's domain if convert is set.
+func (c *Context) finish(r *reading, convert bool) (*Ciphertext, error) {
 	if r.err == nil && r.value == nil {
 		r.value, r.err = c.unpack(r.packed, r.h)
 	}
 	var ct *Ciphertext
 	if r.err == nil {
-		if ct, r.err = c.complete(r); r.err != nil {
+		if ct, r.err = c.complete(r, convert); r.err != nil {
 			c.ring.Free(r.value)
 		}
 	}
@@ -229,8 +239,8 @@ func (c *Context) finish(r *reading) (*Ciphertext, error) {
 	return ct, nil
 }
 
-// complete expands the seed and converts to the context's domain.
-func (c *Context) complete(r *reading) (*Ciphertext, error) {
+// complete expands the seed and, if convert is set, converts to the context's domain.
+func (c *Context) complete(r *reading, convert bool) (*Ciphertext, error) {
 	value, h := r.value, r.h
 	ct := &Ciphertext{Value: value, Level: h.Level, Scale: h.Scale}
 	if h.Seeded && h.Domain == c.Domain() {
@@ -248,18 +258,92 @@ func (c *Context) complete(r *reading) (*Ciphertext, error) {
 			return nil, err
 		}
 	}
-	if h.Domain != c.Domain() {
-		own, err := cutrantt.NewResult(c.ring, 2, value.Limbs(), c.Domain())
-		if err != nil {
-			return nil, err
-		}
-		if err := c.ring.Convert(own, value); err != nil {
-			return nil, err
-		}
-		c.ring.Free(value)
-		ct.Value = own
+	if h.Domain == c.Domain() || !convert {
+		return ct, nil
 	}
+	own, err := cutrantt.NewResult(c.ring, 2, value.Limbs(), c.Domain())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ring.Convert(own, value); err != nil {
+		return nil, err
+	}
+	c.ring.Free(value)
+	ct.Value = own
 	return ct, nil
+}
+
+// Sum adds up ciphertexts, at least one, at a level, like DropLevel and Evaluator.Add one after
+// the other. They may be in any domain (UnmarshalAsSent): those of one are added up before they
+// are converted. The result is in the context's domain and has memory of its own. It fails with
+// ErrParams for no ciphertext, ErrDegree, ErrLevel for one below the level, and ErrScale if their
+// scales differ.
+func (c *Context) Sum(cts []*Ciphertext, level int) (*Ciphertext, error) {
+	const op = "sum"
+	if err := c.ready(); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if len(cts) == 0 {
+		return nil, fmt.Errorf("%s: %w: no ciphertexts", op, ErrParams)
+	}
+	s := chain.New(c.ring)
+	byDomain, domains := map[cutrantt.Domain][]*cutrantt.Batch{}, []cutrantt.Domain(nil)
+	for i, ct := range cts {
+		if err := c.checkSummand(ct, cts[0], level); err != nil {
+			return nil, fmt.Errorf("%s: ciphertext %d: %w", op, i, err)
+		}
+		d := ct.Value.Domain()
+		if byDomain[d] == nil {
+			domains = append(domains, d)
+		}
+		byDomain[d] = append(byDomain[d], s.View(ct.Value, 0, 2, 0, c.params.LimbsAt(level)))
+	}
+	var total *cutrantt.Batch
+	result := func(d cutrantt.Domain) *cutrantt.Batch { return s.Result(2, c.params.QLimbs(level), d) }
+	for _, d := range domains {
+		sum := byDomain[d][0]
+		if more := byDomain[d][1:]; len(more) > 0 {
+			to := result(d)
+			for _, b := range more {
+				s.Op3(c.ring.Add, to, sum, b)
+				sum = to
+			}
+		}
+		if d != c.Domain() {
+			own := result(c.Domain())
+			s.Op2(c.ring.Convert, own, sum)
+			sum = own
+		}
+		if total != nil {
+			both := result(c.Domain())
+			s.Op3(c.ring.Add, both, total, sum)
+			sum = both
+		}
+		total = sum
+	}
+	if len(cts) == 1 && domains[0] == c.Domain() {
+		own := result(c.Domain())
+		s.Op2(c.ring.Copy, own, total)
+		total = own
+	}
+	out, _ := s.Keep(total)
+	if err := s.Close(); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return &Ciphertext{Value: out, Level: level, Scale: cts[0].Scale}, nil
+}
+
+// checkSummand is CheckCiphertext for any domain, beside another summand at a level.
+func (c *Context) checkSummand(ct, first *Ciphertext, level int) error {
+	switch {
+	case ct == nil || ct.Value == nil:
+		return fmt.Errorf("%w: no ciphertext", ErrDegree)
+	case level < 0 || level > ct.Level:
+		return fmt.Errorf("%w: a ciphertext at level %d, wanted at level %d", ErrLevel, ct.Level, level)
+	case ct.Scale != first.Scale:
+		return fmt.Errorf("%w: scale %g, the first has %g", ErrScale, ct.Scale, first.Scale)
+	}
+	return c.checkIn("ciphertext", ct.Value, 2, ct.Level, ct.Scale, ct.Value.Domain())
 }
 
 // unpack makes a batch of two polynomials in the header's domain from the packed

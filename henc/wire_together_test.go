@@ -73,6 +73,86 @@ func TestUnmarshalBatches(t *testing.T) {
 	}
 }
 
+// TestSum: ciphertexts as they were sent, by agents with other columns too, give in one sum the
+// residues that they give one by one. What is refused as sent is refused in the same words.
+func TestSum(t *testing.T) {
+	p := must(henc.Named("edge12-d1"))(t)
+	for _, own := range []int{1, 16} {
+		ctx := must(henc.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(own)))(t)
+		ev := henc.NewEvaluator(ctx, nil)
+		var bodies [][]byte
+		for i, n2 := range []int{16, 4, 1, 16, 1} {
+			agent := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(n2)))(t)
+			key := must(secret.Generate(agent, seedOf("sum")))(t)
+			encrypt := must(henc.NewEncryptor(agent, must(key.PublicKey())(t)))(t).EncryptReal
+			if i > 2 {
+				encrypt = secret.NewSeededEncryptor(agent, key).EncryptReal
+			}
+			ct := must(encrypt(reals(p.Slots(), uint64(i)), p.MaxLevel()-i%2, p.DefaultScale(), seedOf("a")))(t)
+			bodies = append(bodies, must(agent.MarshalCiphertext(ct))(t))
+		}
+		for _, b := range append(faulty(p, p.MaxLevel(), bodies[0]), nil, bodies[0]) {
+			_, want := ctx.UnmarshalCiphertext(b)
+			if _, err := ctx.UnmarshalAsSent(b); (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
+				t.Errorf("as sent: %v, want %v", err, want)
+			}
+		}
+		level := p.MaxLevel() - 1
+		var sent []*henc.Ciphertext
+		var want *henc.Ciphertext
+		for i, b := range bodies {
+			x, y := must(ctx.UnmarshalAsSent(b))(t), must(ctx.UnmarshalCiphertext(b))(t)
+			domain := must(henc.PeekCiphertext(b))(t).Domain
+			if _, device := ctx.Ring().(cutrantt.Packed); device {
+				domain = ctx.Domain()
+			}
+			if x.Value.Domain() != domain || (x.Seed == nil) != (y.Seed == nil) {
+				t.Errorf("ciphertext %d as sent is in %v, seed %v", i, x.Value.Domain(), x.Seed != nil)
+			}
+			before := residues(t, ctx, x)
+			y = must(ev.DropLevel(y, y.Level-level))(t)
+			if want == nil {
+				want = y
+			} else {
+				want = must(ev.Add(want, y))(t)
+			}
+			sent = append(sent, x)
+			for _, some := range [][]*henc.Ciphertext{sent, {x}} { // as many, and this one alone
+				sum, expect := must(ctx.Sum(some, level))(t), want
+				if len(some) == 1 {
+					expect = y
+				}
+				if err := ctx.CheckCiphertext(sum); err != nil || sum.Level != level || sum.Scale != p.DefaultScale() ||
+					!slices.Equal(residues(t, ctx, sum), residues(t, ctx, expect)) {
+					t.Errorf("n2 = %d: the sum of %d up to ciphertext %d differs (%v)", own, len(some), i, err)
+				}
+				ctx.Ring().Free(sum.Value)
+			}
+			if !slices.Equal(before, residues(t, ctx, x)) {
+				t.Errorf("ciphertext %d is changed, or freed", i)
+			}
+		}
+		low, scaled := must(ctx.Sum(sent[:1], 0))(t), sent[0].WithScale(2*p.DefaultScale())
+		for what, c := range map[string]struct {
+			cts   []*henc.Ciphertext
+			level int
+			want  error
+		}{
+			"nothing":       {nil, 0, henc.ErrParams},
+			"nil":           {[]*henc.Ciphertext{sent[0], nil}, 0, henc.ErrDegree},
+			"no residues":   {[]*henc.Ciphertext{{}}, 0, henc.ErrDegree},
+			"a level below": {[]*henc.Ciphertext{sent[0], low}, p.MaxLevel(), henc.ErrLevel},
+			"a false level": {[]*henc.Ciphertext{{Value: low.Value, Level: p.MaxLevel(), Scale: low.Scale}}, 0, henc.ErrLevel},
+			"no level":      {sent[:1], -1, henc.ErrLevel},
+			"other scales":  {[]*henc.Ciphertext{sent[0], scaled}, 0, henc.ErrScale},
+		} {
+			if ct, err := ctx.Sum(c.cts, c.level); ct != nil || !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", what, err, c.want)
+			}
+		}
+	}
+}
+
 // TestMarshalBatches: many ciphertexts at once, of several shapes and with faults between them,
 // give the bytes and the errors that the CPU gives for each alone.
 func TestMarshalBatches(t *testing.T) {
@@ -176,6 +256,38 @@ func residues(t testing.TB, ctx *henc.Context, ct *henc.Ciphertext) []uint32 {
 	x := make([]uint32, ct.Value.Len())
 	check(t, ctx.Ring().Download(x, ct.Value))
 	return x
+}
+
+// BenchmarkSum reads 8 windows of edge13-d3, written with the columns of an agent, and adds them
+// up: each converted as it is read, and together.
+func BenchmarkSum(b *testing.B) {
+	const windows = 8
+	p := must(henc.Named("edge13-d3"))(b)
+	ctx := must(henc.NewContext(p, henc.WithBackend(backend(b)), henc.WithFastestN2()))(b)
+	agent := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(henc.DefaultN2)))(b)
+	key := must(secret.Generate(agent, seedOf("together")))(b)
+	public := must(henc.NewEncryptor(agent, must(key.PublicKey())(b)))(b)
+	ct := must(public.EncryptReal(reals(p.Slots(), 1), p.MaxLevel(), 0, seedOf("a")))(b)
+	body := must(agent.MarshalCiphertext(ct))(b)
+	for _, c := range []struct {
+		name string
+		read func([]byte) (*henc.Ciphertext, error)
+	}{{"converted", ctx.UnmarshalCiphertext}, {"as-sent", ctx.UnmarshalAsSent}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				cts := make([]*henc.Ciphertext, windows)
+				for i := range cts {
+					cts[i] = must(c.read(body))(b)
+				}
+				cts = append(cts, must(ctx.Sum(cts, p.MaxLevel()))(b))
+				for _, ct := range cts {
+					ctx.Ring().Free(ct.Value)
+				}
+			}
+			check(b, ctx.Ring().Sync())
+			b.ReportMetric(float64(b.N*windows)/b.Elapsed().Seconds(), "windows/s")
+		})
+	}
 }
 
 // BenchmarkUnmarshalCiphertexts reads windows of edge13-d3 at the top level, written with the

@@ -12,7 +12,7 @@ import (
 type device struct {
 	ctx    *henc.Context
 	keys   map[transport.KeyRef]*henc.Evaluator
-	reader *together[[]byte, *henc.Ciphertext]
+	reader *together[[]byte, *henc.Ciphertext] // which may leave them in the domain of their bytes
 	writer *together[*henc.Ciphertext, []byte] // as Result.Room has it
 	gather *gatherer
 }
@@ -26,7 +26,7 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 	if _, ok := ctx.Ring().(cutrantt.Packed); !ok {
 		read, write = nil, nil
 	}
-	d.reader = newTogether(ctx.UnmarshalCiphertext, read)
+	d.reader = newTogether(ctx.UnmarshalAsSent, read)
 	d.writer = newTogether(d.marshalOne, write)
 	for _, k := range keys {
 		if k.Context == ctx {
@@ -62,18 +62,37 @@ type Ciphertext struct {
 	lies map[*device]*henc.Ciphertext
 }
 
-// on returns the ciphertext on d. It reads the bytes onto d if that has not happened yet.
-func (c *Ciphertext) on(d *device) (*henc.Ciphertext, error) {
+// on returns the ciphertext on d, in the domain of its context if own is set; without, several
+// can be added up before they are converted. It reads the bytes onto d if that has not happened
+// yet.
+func (c *Ciphertext) on(d *device, own bool) (*henc.Ciphertext, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ct := c.lies[d]; ct != nil {
+	ct := c.lies[d]
+	if ct == nil {
+		cts, err := d.reader.ask(c.body)
+		if err != nil {
+			return nil, err
+		}
+		ct = cts[0]
+		c.lies[d] = ct
+	}
+	if own {
+		var err error
+		if ct, err = d.own(ct); err != nil {
+			return nil, err
+		}
+		c.lies[d] = ct
+	}
+	return ct, nil
+}
+
+// own returns ct in the domain of the context. Others may still use ct itself.
+func (d *device) own(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
+	if ct.Value.Domain() == d.ctx.Domain() {
 		return ct, nil
 	}
-	cts, err := d.reader.ask(c.body)
-	if err == nil {
-		c.lies[d] = cts[0]
-	}
-	return cts[0], err
+	return d.ctx.Sum([]*henc.Ciphertext{ct}, ct.Level)
 }
 
 // liesOn reports whether the ciphertext is on d.

@@ -35,7 +35,7 @@ const maxAttempts = 4
 func (l *lane) receive(body []byte) (*Ciphertext, error) {
 	ct := &Ciphertext{body: body, lies: map[*device]*henc.Ciphertext{}}
 	err := l.attempt(l.next(), func(d *device) error {
-		_, err := ct.on(d)
+		_, err := ct.on(d, false)
 		return err
 	})
 	if !l.kept {

@@ -98,11 +98,11 @@ func newMergeRig(t *testing.T, devices int, w width) *mergeRig {
 
 // makeHolders makes the keys of two holders and returns the evaluation keys in bytes.
 func (r *mergeRig) makeHolders(p henc.Parameters) (raw [][]byte) {
-	ctx, err := henc.NewContext(p, henc.WithN2(1))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for i := range 2 {
+	for i, n2 := range []int{1, 16} { // windows of one holder are converted
+		ctx, err := henc.NewContext(p, henc.WithN2(n2))
+		if err != nil {
+			r.t.Fatal(err)
+		}
 		key, err := secret.Generate(ctx, &henc.Seed{byte(i + 1)})
 		if err != nil {
 			r.t.Fatal(err)

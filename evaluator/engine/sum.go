@@ -82,7 +82,7 @@ func (d *device) runOn(r program.Routine, key transport.KeyRef, inputs map[progr
 	local := make(map[program.Input]*henc.Ciphertext, len(inputs))
 	for in, ct := range inputs {
 		var err error
-		if local[in], err = ct.on(d); err != nil {
+		if local[in], err = ct.on(d, r.Places() == 1); err != nil {
 			return share{}, err
 		}
 	}
@@ -139,11 +139,14 @@ func move(cts []*henc.Ciphertext, from, to *device) ([]*henc.Ciphertext, error) 
 			return nil, fmt.Errorf("%w: %s: %v", ErrLost, from.name(), err)
 		}
 		moved, err := to.reader.ask(body)
+		if err == nil {
+			moved[0], err = to.own(moved[0])
+		}
 		if err != nil {
 			free(to, out)
 			return nil, err
 		}
-		out = append(out, moved...)
+		out = append(out, moved[0])
 	}
 	return out, nil
 }

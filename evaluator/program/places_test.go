@@ -1,12 +1,14 @@
 package program
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -138,6 +140,72 @@ func (b *bench) checkAdded(t *testing.T, r Routine, rng *rand.Rand, n int) {
 }
 
 func places(c *Circuit) int { return c.places }
+
+// TestForeignWindows: windows in the domains that they were sent in give, alone and added up with
+// others, bit for bit what they give in that of the context.
+func TestForeignWindows(t *testing.T) {
+	p := smallRing(t)
+	b := newBench(t, p)
+	rng := rand.New(rand.NewPCG(32, 32))
+	domains := []cutrantt.Domain{cutrantt.NTT(1), b.ctx.Domain(), cutrantt.NTT(4), cutrantt.Coeffs(16)}
+	sent := func(windows map[Input]*henc.Ciphertext) map[Input]*henc.Ciphertext {
+		out := map[Input]*henc.Ciphertext{}
+		for in, ct := range windows {
+			to, err := b.ctx.Ring().NewBatch(2, ct.Value.Limbs(), domains[rng.IntN(len(domains))])
+			if err == nil {
+				err = b.ctx.Ring().Convert(to, ct.Value)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[in] = &henc.Ciphertext{Value: to, Level: ct.Level, Scale: ct.Scale}
+		}
+		return out
+	}
+	for _, exprs := range placedPrograms {
+		for _, r := range placedFor(t, p, 8, false, exprs...) {
+			ev, c := b.evaluator(t, r.base()), circuitsOf(r)[0]
+			var own, foreign []Item
+			for _, n := range []int{1, 8, 3} {
+				x, y := Item{Routine: r, Evaluator: ev}, Item{Routine: r, Evaluator: ev}
+				for k := range n {
+					cts, _ := b.sampleAt(t, c, r.base().Inputs(), k, rng)
+					if k == 0 {
+						x.Inputs, y.Inputs = cts, sent(cts)
+						continue
+					}
+					x.Added, y.Added = append(x.Added, cts), append(y.Added, sent(cts))
+				}
+				own, foreign = append(own, x), append(foreign, y)
+			}
+			for _, items := range [][2][]Item{{own[:1], foreign[:1]}, {own[1:2], foreign[1:2]}, {own, foreign}} {
+				b.sameResults(t, r, items[0], items[1])
+			}
+		}
+	}
+}
+
+// sameResults runs items and others, and compares the results bit for bit.
+func (b *bench) sameResults(t *testing.T, r Routine, items, others []Item) {
+	t.Helper()
+	want, err := RunBatch(items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Free()
+	got, err := RunBatch(others)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Free()
+	for i := range items {
+		for k := range want.Results() {
+			if !bytes.Equal(b.marshal(t, got.Result(i, k)), b.marshal(t, want.Result(i, k))) {
+				t.Errorf("%s: result %d of item %d of %d differs", r.base().name, k, i, len(items))
+			}
+		}
+	}
+}
 
 // TestPackPlaces fills packs with results of which each has the values of several devices, and
 // with some that have none at most places.

@@ -29,7 +29,8 @@ type Routine interface {
 type Item struct {
 	Routine   Routine
 	Evaluator *henc.Evaluator // with the keys of the inputs
-	Inputs    map[Input]*henc.Ciphertext
+	// Inputs may be in any domain (henc.Context.UnmarshalAsSent).
+	Inputs map[Input]*henc.Ciphertext
 	// Added are the windows of more devices, under the same key and each at another place. The
 	// item runs on the sum of all, and so its results hold those of all devices: see
 	// Output.At. There are less than Routine.Places, which has to be above 1 for any.

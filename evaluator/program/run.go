@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hencedge/hencedge/henc"
 )
@@ -15,6 +16,7 @@ type runner struct {
 	values []made              // by step
 	uses   []int               // of each value that are still to come
 	sums   []*henc.Ciphertexts // of windows, which inputs are; freed at the end
+	alone  []*henc.Ciphertext  // the same, of one item
 }
 
 // made is what a step made for every item.
@@ -193,17 +195,22 @@ func (r *runner) step(s *step, i int) (*henc.Ciphertexts, error) {
 // where one is at a higher level than planned, its leading limbs.
 func (r *runner) input(i int) (*henc.Ciphertexts, error) {
 	s := &r.r.steps[i]
-	cts := make([]*henc.Ciphertext, len(r.items))
+	cts, summed := make([]*henc.Ciphertext, len(r.items)), make([]bool, len(r.items))
 	added := 0 // the most of an item
 	for n := range r.items {
 		var err error
 		if cts[n], err = r.window(n, r.items[n].Inputs, i); err != nil {
 			return nil, err
 		}
-		added = max(added, len(r.items[n].Added))
+		if summed[n], err = r.sumAlone(cts, n, i); err != nil {
+			return nil, err
+		}
+		if !summed[n] {
+			added = max(added, len(r.items[n].Added))
+		}
 	}
 	for k := range added {
-		if err := r.addWindows(cts, k, i); err != nil {
+		if err := r.addWindows(cts, summed, k, i); err != nil {
 			return nil, err
 		}
 	}
@@ -223,14 +230,41 @@ func (r *runner) window(n int, inputs map[Input]*henc.Ciphertext, i int) (*henc.
 	return ct.WithScale(r.r.steps[i].scale), nil
 }
 
+// sumAlone adds up the windows of item n for step i, if some have to be converted or if no other
+// item could be added up with them in one call. It reports whether it has; the sum stays until
+// freeSums.
+func (r *runner) sumAlone(cts []*henc.Ciphertext, n, i int) (bool, error) {
+	ctx, all := r.be.Context(), []*henc.Ciphertext{cts[n]}
+	for _, inputs := range r.items[n].Added {
+		ct, err := r.window(n, inputs, i)
+		if err != nil {
+			return false, err
+		}
+		all = append(all, ct)
+	}
+	foreign := slices.ContainsFunc(all, func(ct *henc.Ciphertext) bool {
+		return ct.Value != nil && ct.Value.Domain() != ctx.Domain()
+	})
+	if !foreign && (len(all) == 1 || len(r.items) > 1) {
+		return false, nil
+	}
+	sum, err := ctx.Sum(all, r.r.steps[i].level)
+	if err != nil {
+		return false, err
+	}
+	r.alone = append(r.alone, sum)
+	cts[n] = sum
+	return true, nil
+}
+
 // addWindows adds window k of those that are added for step i, for all items that have so
-// many. The sums stay until freeSums.
-func (r *runner) addWindows(cts []*henc.Ciphertext, k, i int) error {
+// many and are not summed yet. The sums stay until freeSums.
+func (r *runner) addWindows(cts []*henc.Ciphertext, summed []bool, k, i int) error {
 	var at []int
 	var evs []*henc.Evaluator
 	var sums, more []*henc.Ciphertext
 	for n, it := range r.items {
-		if k >= len(it.Added) {
+		if summed[n] || k >= len(it.Added) {
 			continue
 		}
 		ct, err := r.window(n, it.Added[k], i)
@@ -267,5 +301,8 @@ func (r *runner) freeSums() {
 	for _, s := range r.sums {
 		r.be.Free(s)
 	}
-	r.sums = nil
+	for _, s := range r.alone {
+		r.be.Context().Ring().Free(s.Value)
+	}
+	r.sums, r.alone = nil, nil
 }
