@@ -167,7 +167,8 @@ type approvalJSON struct {
 
 func approvalLine(o *keyholder.Offer) approvalJSON {
 	low, high := o.Circuit.Range()
-	return approvalJSON{o.Approval, low, high, o.Circuit.Output().Count, o.Circuit.Output().Bound}
+	out := o.Circuit.Output()
+	return approvalJSON{o.Approval, low, high, out.Len(), out.Bound}
 }
 
 // approvals lists approvals, or removes them.
