@@ -51,6 +51,11 @@ func checkNeed(n Need, all []engine.Keys) error {
 		if n.Relinearise && k.Evaluation.Relin == nil {
 			return fmt.Errorf("%w: %s has no relinearisation key; %s", engine.ErrKeys, where, remedy)
 		}
+		if n.Bootstrap {
+			if lacks := k.BootstrapLacks(); lacks != "" {
+				return fmt.Errorf("%w: %s cannot bootstrap, it lacks %s; %s", engine.ErrKeys, where, lacks, remedy)
+			}
+		}
 		var missing []int
 		for _, r := range n.Rotations {
 			if k.Evaluation.Galois[henc.GaloisElement(p, r)] == nil {

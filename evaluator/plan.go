@@ -65,6 +65,7 @@ func (p *Plan) Needs() []Need {
 			order = append(order, name)
 		}
 		n.Relinearise = n.Relinearise || pr.Circuit.NeedsRelin()
+		n.Bootstrap = n.Bootstrap || pr.Circuit.Bootstraps() > 0
 		for _, k := range pr.Circuit.Rotations() {
 			if !slices.Contains(n.Rotations, k) {
 				n.Rotations = append(n.Rotations, k)
@@ -94,6 +95,7 @@ type Need struct {
 	Params      string
 	Relinearise bool
 	Rotations   []int // ascending
+	Bootstrap   bool  // also what bootstrapping needs
 }
 
 // Check compiles every program of cfg, without keys and without a broker. The

@@ -32,6 +32,8 @@ type Costs struct {
 	Sets  []program.SetExplanation
 	Batch int64    // bytes of a GPU's memory for the values of cfg.Batch windows, at most
 	Of    []string // programs that run together and take that
+	// Bootstrap is for the programs that bootstrap.
+	Bootstrap Bootstrapping
 	// Places is the most windows that are added up, and count as one of a batch; 1: none are.
 	Places int
 	// Processor and GPU are what the runs on each hold, beside a batch's values and the
@@ -41,6 +43,13 @@ type Costs struct {
 	// at most join.windows of each of KeptStreams, and as many as programs look back.
 	Kept        int64 // bytes
 	KeptStreams int
+}
+
+// Bootstrapping is what programs that bootstrap take besides.
+type Bootstrapping struct {
+	Of     []string // programs
+	Keys   int      // keys of the program that needs most
+	Memory int64    // bytes on each device, keys included
 }
 
 // Held is the memory of runs at a time, on one device.
@@ -67,7 +76,13 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 		}
 	}
 	for i := range plan.Programs {
-		take(plan.Programs[i].Circuit, plan.Programs[i].Name)
+		pr := &plan.Programs[i]
+		take(pr.Circuit, pr.Name)
+		if e := pr.Circuit.Explain(); e.Bootstrap != nil {
+			c.Bootstrap.Of = append(c.Bootstrap.Of, pr.Name)
+			c.Bootstrap.Keys = max(c.Bootstrap.Keys, e.Keys.Count)
+			c.Bootstrap.Memory = max(c.Bootstrap.Memory, e.Bootstrap.Memory)
+		}
 	}
 	var made fusions
 	for _, g := range groups {
@@ -213,8 +228,8 @@ func (p *Plan) together() [][]*Planned {
 	at := map[string]int{}
 	for i := range p.Programs {
 		pr := &p.Programs[i]
-		if pr.Circuit.Capacity() > 0 {
-			continue // it runs in parts
+		if pr.Circuit.Capacity() > 0 || pr.Circuit.Bootstraps() > 0 {
+			continue // it runs in parts, or takes so long that nothing is saved
 		}
 		key := fmt.Sprintf("%s %q %v", pr.Circuit.Parameters().Name(), pr.Circuit.Class(), pr.Circuit.Inputs())
 		n, known := at[key]

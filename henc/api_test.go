@@ -247,7 +247,7 @@ func functions() []named {
 		{"NewContext", henc.NewContext}, {"NewEncryptor", henc.NewEncryptor}, {"NewEvaluator", henc.NewEvaluator},
 		{"GaloisElement", henc.GaloisElement}, {"ConjugationElement", henc.ConjugationElement},
 		{"SumRotations", henc.SumRotations}, {"TransformRotations", henc.TransformRotations},
-		{"LeastTransformRotations", henc.LeastTransformRotations},
+		{"LeastTransformRotations", henc.LeastTransformRotations}, {"TransformSwitches", henc.TransformSwitches},
 		{"NewLinearTransform", henc.NewLinearTransform}, {"SparseBound", henc.SparseBound},
 		{"CheckSparse", henc.CheckSparse}, {"NamedBootstrap", henc.NamedBootstrap},
 		{"LiteralOf", bootstrap.LiteralOf}, {"NewPlan", bootstrap.NewPlan}, {"New", bootstrap.New},

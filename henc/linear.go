@@ -94,21 +94,45 @@ func LeastTransformRotations(n int, diagonals []int) []int {
 	return transformRotations(n, diagonals, true)
 }
 
+// TransformSwitches is the number of key switches of such a LinearTransform, with the keys of
+// TransformRotations.
+func TransformSwitches(n int, diagonals []int) int {
+	s, ok := stepsOf(n, diagonals)
+	if !ok {
+		return 0
+	}
+	count := s.hi - s.lo
+	for _, b := range s.babies {
+		if b != 0 {
+			count++
+		}
+	}
+	return count
+}
+
 func transformRotations(n int, diagonals []int, least bool) []int {
-	if n < 1 || n > 1<<(cutrantt.MaxLogN-1) || len(diagonals) == 0 {
+	s, ok := stepsOf(n, diagonals)
+	if !ok {
 		return nil
+	}
+	all, few := s.rotations(false), s.rotations(true)
+	if least && len(few) < len(all) {
+		return few
+	}
+	return all
+}
+
+// stepsOf cuts the rotations of diagonals; ok is false without any, and for an n outside 1..2^16.
+func stepsOf(n int, diagonals []int) (s steps, ok bool) {
+	if n < 1 || n > 1<<(cutrantt.MaxLogN-1) || len(diagonals) == 0 {
+		return s, false
 	}
 	ks := make([]int, len(diagonals))
 	for i, k := range diagonals {
 		ks[i] = (k%n + n) % n
 	}
 	slices.Sort(ks)
-	s := newSteps(n, slices.Compact(ks))
-	all, few := s.rotations(false), s.rotations(true)
-	if least && len(few) < len(all) {
-		return few
-	}
-	return all
+	return newSteps(n, slices.Compact(ks)), true
 }
 
 // newSteps cuts rotations, ascending in 0..n-1 and at least one.

@@ -47,6 +47,7 @@ func programNeeds(cfg *config.Agent, file string) (*plan.ProgramNeeds, error) {
 // keysOf returns the evaluation keys of the programs that read a device of a class, or of none.
 func keysOf(compiled *evaluator.Plan, device, class string) plan.EvaluationKeys {
 	keys, each := plan.EvaluationKeys{}, 0 // bytes of one
+	bootstrap := 0                         // keys of the largest program that bootstraps
 	for _, p := range compiled.Programs {
 		e := p.Circuit.Explain()
 		if !slices.ContainsFunc(e.Inputs, func(in program.InputInfo) bool {
@@ -60,12 +61,16 @@ func keysOf(compiled *evaluator.Plan, device, class string) plan.EvaluationKeys 
 		if e.Keys.Count > 0 {
 			each = e.Keys.Bytes / e.Keys.Count
 		}
+		if e.Keys.Bootstrap {
+			bootstrap = max(bootstrap, e.Keys.Count)
+		}
 	}
 	slices.Sort(keys.Rotations)
 	keys.Rotations = slices.Compact(keys.Rotations)
 	if keys.Count = len(keys.Rotations); keys.Relinearise {
 		keys.Count++
 	}
+	keys.Count = max(keys.Count, bootstrap)
 	keys.Bytes = int64(keys.Count) * int64(each)
 	return keys
 }

@@ -187,6 +187,12 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 		cli.Bytes(costs.Batch), strings.Join(costs.Of, ", ")); err != nil {
 		return err
 	}
+	if b := costs.Bootstrap; len(b.Of) > 0 {
+		if _, err := fmt.Fprintf(a.Std.Out, "bootstrapping takes %s and about %s of each device's memory (%s)\n",
+			cli.Plural(b.Keys, "key"), cli.Bytes(b.Memory), strings.Join(b.Of, ", ")); err != nil {
+			return err
+		}
+	}
 	if err := a.tellHeld(costs); err != nil {
 		return err
 	}

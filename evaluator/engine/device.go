@@ -12,6 +12,7 @@ import (
 type device struct {
 	ctx    *henc.Context
 	keys   map[transport.KeyRef]*henc.Evaluator
+	boots  bootstrappers
 	reader *together[[]byte, *henc.Ciphertext] // which may leave them in the domain of their bytes
 	writer *together[*henc.Ciphertext, []byte] // as Result.Room has it
 	gather *gatherer
@@ -20,6 +21,7 @@ type device struct {
 // newDevice returns the device of a context, with those of the keys that belong to it.
 func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{},
+		boots: bootstrappers{keys: map[transport.KeyRef]*henc.EvaluationKeys{}},
 		gather: &gatherer{width: o.widthOf(ctx), latency: o.Latency, onBatch: o.OnBatch,
 			lines: map[[32]byte][]*ticket{}}}
 	read, write := ctx.UnmarshalCiphertexts, d.marshal
@@ -31,6 +33,7 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 	for _, k := range keys {
 		if k.Context == ctx {
 			d.keys[k.Ref()] = henc.NewEvaluator(ctx, k.Evaluation)
+			d.boots.keys[k.Ref()] = k.Evaluation
 		}
 	}
 	return d

@@ -153,6 +153,7 @@ func (l *lane) forget() {
 	for _, d := range append(l.devices, l.spare) {
 		if d != nil {
 			clear(d.keys)
+			d.boots.forget()
 		}
 	}
 }

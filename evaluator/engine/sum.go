@@ -60,7 +60,11 @@ func (e *Engine) Finish(s *Sum, r program.Routine, key transport.KeyRef) (out Re
 		for k, ct := range whole.parts[d] {
 			inputs[program.SumInput(k)] = ct
 		}
-		own, err := d.gather.run(program.Item{Routine: r, Evaluator: d.keys[key], Inputs: inputs}, 0)
+		it, err := d.item(r, key, inputs)
+		if err != nil {
+			return err
+		}
+		own, err := d.gather.run(it, 0)
 		if err != nil {
 			return err
 		}
@@ -86,7 +90,11 @@ func (d *device) runOn(r program.Routine, key transport.KeyRef, inputs map[progr
 			return share{}, err
 		}
 	}
-	return d.gather.run(program.Item{Routine: r, Evaluator: d.keys[key], Inputs: local}, place)
+	it, err := d.item(r, key, local)
+	if err != nil {
+		return share{}, err
+	}
+	return d.gather.run(it, place)
 }
 
 // holder returns the device in use that has a part of s, or another one if none has.

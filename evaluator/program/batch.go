@@ -16,8 +16,8 @@ import (
 
 // Run computes the result from the encrypted windows, with ev's keys. The inputs
 // stay as they are. It fails with ErrInput when a window is missing or does not
-// fit, with henc.ErrNoKey when ev lacks a key (see NeedsRelin and Rotations), or
-// with ErrParams when ev is for other parameters.
+// fit, with henc.ErrNoKey when ev lacks a key (see NeedsRelin and Rotations), with ErrParams
+// when ev is for other parameters, and with henc.ErrParams when the circuit bootstraps: see Item.
 func (c *Circuit) Run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) (*henc.Ciphertext, Output, error) {
 	cts, err := c.run(Item{Routine: c, Evaluator: ev, Inputs: inputs})
 	if err != nil {

@@ -52,6 +52,9 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if perr != nil {
 		return nil, perr
 	}
+	if best.bootstraps() {
+		s.ch.boot = bootstrapOf(params)
+	}
 	return s.circuit(best, tree, "program "+prog.Name), nil
 }
 
@@ -59,7 +62,7 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 func (s *search) circuit(p *plan, tree ast.Node, name string) *Circuit {
 	return &Circuit{prog: *s.prog, src: s.src, tree: tree, out: p.out, sh: p.sh, lo: p.lo, hi: p.hi, policy: p.policy,
 		routine: routine{name: name, params: s.ch.params, steps: p.steps, results: []int{len(p.steps) - 1},
-			places: s.ch.places, added: s.ch.added}}
+			places: s.ch.places, added: s.ch.added, boot: s.ch.boot}}
 }
 
 // compileChanged compiles a program with changed streams.

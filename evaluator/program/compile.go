@@ -91,7 +91,7 @@ func (a *adviser) advice(err *Error) string {
 // otherParams returns the program under the first named parameters that give a
 // useful promise, else under the first that fit.
 func (a *adviser) otherParams() (fits *Circuit) {
-	for _, name := range henc.Names() {
+	for _, name := range append(henc.Names(), henc.BootstrapNames()...) {
 		p, err := henc.Named(name)
 		if err != nil || name == a.params.Name() {
 			continue

@@ -3,6 +3,7 @@ package program
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/hencedge/hencedge/config"
@@ -29,6 +30,9 @@ type Explanation struct {
 	// time of a run is about proportional to.
 	LimbSwitches int `json:"limb_switches"`
 
+	// Bootstrap is there for a program that bootstraps. Its key switches are counted above.
+	Bootstrap *BootstrapInfo `json:"bootstrap,omitempty"`
+
 	// Places is how many windows, each of a device at another place, can be added up and run as
 	// one; 0: none. Result.Slot is then that of place 0.
 	Places int `json:"places,omitempty"`
@@ -43,6 +47,21 @@ type Explanation struct {
 
 	Keys  KeyInfo    `json:"keys"`
 	Steps []StepInfo `json:"steps"`
+}
+
+// BootstrapInfo tells what bootstrapping costs a program.
+type BootstrapInfo struct {
+	Count int `json:"count"` // in a run
+	// Key switches and limb switches of each, about.
+	KeySwitch    int `json:"keyswitches_each"`
+	LimbSwitches int `json:"limb_switches_each"`
+	// Memory is about how many bytes of a device's memory it takes: the keys, as they are and prepared, the
+	// matrices, and those of a bootstrapping.
+	Memory int64 `json:"memory"`
+	// Error is the promised error that each adds at most, relative to the largest value.
+	Error float64 `json:"error"`
+	// Expr are the parts of the program that need them.
+	Expr []string `json:"expr"`
 }
 
 // FleetInfo tells what depends on the number of devices.
@@ -113,8 +132,10 @@ type ResultInfo struct {
 type KeyInfo struct {
 	Relinearise bool  `json:"relinearise"`
 	Rotations   []int `json:"rotations"`
-	Count       int   `json:"count"`
-	Bytes       int   `json:"bytes"` // of these keys in a file, with seeds
+	// Bootstrap says that it needs the keys of bootstrapping too; Count and Bytes are with all of them.
+	Bootstrap bool `json:"bootstrap,omitempty"`
+	Count     int  `json:"count"`
+	Bytes     int  `json:"bytes"` // of these keys in a file, with seeds
 }
 
 // StepInfo is one operation on ciphertexts.
@@ -186,7 +207,7 @@ func (c *Circuit) Explain() Explanation {
 	}
 	e.Levels = rescaled[c.results[0]]
 	e.KeySwitch, e.LimbSwitches = c.switches()
-	e.Fleet, e.Places = c.fleetInfo(), c.sharing()
+	e.Fleet, e.Places, e.Bootstrap = c.fleetInfo(), c.sharing(), c.bootstrapInfo()
 	return e
 }
 
@@ -265,6 +286,28 @@ func (s *Set) Explain() SetExplanation {
 	return e
 }
 
+// bootstrapInfo returns nil for programs that do not bootstrap.
+func (c *Circuit) bootstrapInfo() *BootstrapInfo {
+	if c.Bootstraps() == 0 {
+		return nil
+	}
+	info := &BootstrapInfo{Count: c.Bootstraps()}
+	info.KeySwitch, info.LimbSwitches = c.boot.KeySwitches()
+	matrices, working := c.boot.Memory()
+	p := c.params
+	key := 8 * int64(p.Dnum(p.MaxLevel())) * int64(len(p.Q())+len(p.P())) * int64(p.N())
+	info.Memory = 2*key*int64(c.keyInfo().Count) + matrices + working
+	for i := range c.steps {
+		if s := &c.steps[i]; s.op == stepBootstrap {
+			sd, fixed := c.boot.Error(s.k)
+			info.Error = max(info.Error, laplace(sd).limit()+fixed)
+			from, to := c.src.span(s.at)
+			info.Expr = append(info.Expr, excerpt(c.src.text, from, to))
+		}
+	}
+	return info
+}
+
 // sharing returns Places, or 0 if a window runs alone.
 func (r *routine) sharing() int {
 	if r.Places() == 1 {
@@ -278,6 +321,15 @@ func (r *routine) keyInfo() KeyInfo {
 	k.Count = len(k.Rotations)
 	if k.Relinearise {
 		k.Count++
+	}
+	if r.Bootstraps() > 0 {
+		k.Bootstrap = true
+		k.Count += 2 // conjugation, and from the sparse secret
+		for _, rotation := range r.boot.Rotations() {
+			if !slices.Contains(k.Rotations, rotation) {
+				k.Count++
+			}
+		}
 	}
 	k.Bytes = k.Count * r.params.SwitchingKeyBytes()
 	return k

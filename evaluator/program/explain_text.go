@@ -43,6 +43,12 @@ func (e Explanation) Text() string {
 		line("could do", "with level: %d on the streams (%s for an input), %s", l.Level, size(l.Bytes), promised)
 	}
 	line("keys", "%s", e.Keys.text())
+	if b := e.Bootstrap; b != nil {
+		line("bootstrap",
+			"%d times, for %s; each adds %.2g of the largest value to the error and takes %d key switches, "+
+				"%d limb switches; about %s of memory", b.Count, strings.Join(b.Expr, ", "),
+			b.Error, b.KeySwitch, b.LimbSwitches, size(int(b.Memory)))
+	}
 	line("cost", "%d operations, %d key switches, %d limb switches", len(e.Steps), e.KeySwitch, e.LimbSwitches)
 	if e.Places > 0 {
 		line("", "%s", perPlace(e.Places, e.KeySwitch))
@@ -159,6 +165,9 @@ func (k KeyInfo) text() string {
 	}
 	if len(k.Rotations) > 0 {
 		parts = append(parts, "rotations "+strings.Trim(fmt.Sprint(k.Rotations), "[]"))
+	}
+	if k.Bootstrap {
+		parts = append(parts, fmt.Sprintf("bootstrapping: %d keys in all", k.Count))
 	}
 	if len(parts) == 0 {
 		return "none"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bootstrap"
 )
 
 // policy is one way to plan: the knobs that the search in search.go turns.
@@ -28,6 +29,9 @@ type policy struct {
 	// giant evaluates polynomials by baby and giant steps instead of by the
 	// tree of all powers.
 	giant bool
+	// early bootstraps the factors of products that would be at a lower level; 0: only where
+	// they do not fit otherwise.
+	early int
 }
 
 // planner makes steps. Its first error sticks.
@@ -206,6 +210,9 @@ func (p *planner) mul(a, b int) int {
 		return 0
 	}
 	a, b = p.lower(a), p.lower(b)
+	if p.ch.boot != nil {
+		a, b = p.ready(a, b)
+	}
 	if p.err != nil {
 		return 0
 	}
@@ -230,14 +237,14 @@ func (p *planner) mul(a, b int) int {
 // at least N: one slot of 1 has coefficients of up to 2*scale/N, and if all of them
 // rounded to 0, what is lost would be the value and no noise.
 func (p *planner) mulPlain(a int, values []float64, first int, key string) int {
-	s := p.get(a)
-	err := max(s.dev.limit(), 0x1p-50*s.mag)
-	need := p.ch.noise.Encode(1) * s.mag * 8 / (err / 4)
-	scale := math.Exp2(math.Ceil(math.Log2(max(need, float64(2*p.ch.slots)))))
-	scale = min(scale, math.Exp2(math.Round(math.Log2(p.ch.params.DefaultScale()))))
+	s, scale := p.get(a), p.plainScale(a)
 	if p.err == nil && !p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale*scale) && p.canRescale(a, 0) {
 		a = p.rescale(a)
 		s = p.get(a)
+	}
+	if p.ch.boot != nil && !p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale*scale) {
+		a = p.refresh(a)
+		s, scale = p.get(a), p.plainScale(a)
 	}
 	n := step{op: stepMulPlain, a: a, level: s.level, scale: s.scale * scale, mag: s.mag, depth: s.depth + 1,
 		plain: &plain{key, values, first, scale}}
@@ -246,6 +253,15 @@ func (p *planner) mulPlain(a int, values []float64, first int, key string) int {
 	n.dev = s.dev.plus(enc.times(s.mag + s.dev.limit()))
 	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
 	return p.add(n)
+}
+
+// plainScale returns the scale of plain values that a is multiplied by.
+func (p *planner) plainScale(a int) float64 {
+	s := p.get(a)
+	err := max(s.dev.limit(), 0x1p-50*s.mag)
+	need := p.ch.noise.Encode(1) * s.mag * 8 / (err / 4)
+	scale := math.Exp2(math.Ceil(math.Log2(max(need, float64(2*p.ch.slots)))))
+	return min(scale, math.Exp2(math.Round(math.Log2(p.ch.params.DefaultScale()))))
 }
 
 // rotate moves slot j+k to slot j, by rotations by powers of two: the only ones
@@ -296,6 +312,9 @@ func (p *planner) summand(a int, total float64) int {
 	s := p.get(a)
 	if !p.ch.fits(s.level, s.mag*total, s.dev.limit(), s.scale) && p.canRescale(a, 0) {
 		a = p.rescale(a)
+	}
+	if s = p.get(a); p.ch.boot != nil && !p.ch.fits(s.level, s.mag*total, s.dev.limit(), s.scale) {
+		a = p.refresh(a)
 	}
 	return a
 }
@@ -363,6 +382,11 @@ func (p *planner) check(level int, mag, err, scale float64, depth int) {
 	}
 	depth = max(depth, p.need)
 	switch {
+	case p.ch.boot != nil:
+		p.fail(ErrMagnitude, "",
+			"%s does not fit, with bootstrapping neither: it needs %.1f bits (values up to %.4g at scale 2^%.1f), "+
+				"level %d of parameters %s holds %.1f where it can still be bootstrapped", p.text(),
+			math.Log2(mag+err)+math.Log2(scale), mag, math.Log2(scale), level, name, p.ch.room(level))
 	case depth > p.ch.maxLevel:
 		p.fail(ErrDepth, "", "%s needs level %d (multiplications one after another), parameters %s have %d",
 			p.text(), depth,
@@ -408,6 +432,9 @@ func (p policy) String() string {
 	if p.giant {
 		parts = append(parts, "polynomials in baby and giant steps")
 	}
+	if p.early > 0 {
+		parts = append(parts, fmt.Sprintf("bootstrapped for products below level %d", p.early))
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -421,8 +448,9 @@ type chain struct {
 	logQ      []float64 // log2 of the modulus by level
 	factor    []float64 // what rescaling from a level divides by
 	noise     henc.NoiseModel
-	switching bool    // there are special primes: products and rotations work
-	rounding  float64 // float64 error of encoding or decoding, relative to the largest slot
+	switching bool            // there are special primes: products and rotations work
+	rounding  float64         // float64 error of encoding or decoding, relative to the largest slot
+	boot      *bootstrap.Plan // how to bootstrap where that is needed; nil: not at all
 }
 
 func newChain(p henc.Parameters) *chain {
@@ -455,7 +483,12 @@ func (c *chain) span() int { return c.slots / c.places }
 const margin = 0.2
 
 // room returns log2 of the largest slot value at scale 1 that a level holds.
-func (c *chain) room(level int) float64 { return c.logQ[level] - 1 - margin }
+func (c *chain) room(level int) float64 {
+	if c.boot != nil { // a value that comes down to level 0 can be bootstrapped there
+		return c.logQ[level] - c.logQ[0] + math.Log2(c.boot.MaxScale())
+	}
+	return c.logQ[level] - 1 - margin
+}
 
 // fits reports whether slot values up to mag with the given error can be held.
 func (c *chain) fits(level int, mag, err, scale float64) bool {

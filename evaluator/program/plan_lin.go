@@ -48,6 +48,9 @@ func (p *planner) linWithin(terms []linTerm, limit float64) (w int, gain float64
 				finest = i
 			}
 		}
+		if finest < 0 && p.refreshLowest(terms) {
+			continue
+		}
 		if finest < 0 {
 			p.failLin(terms, limit/gain)
 			break

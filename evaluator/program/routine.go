@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bootstrap"
 )
 
 // Routine is what can run: a Circuit, or a Set with one result per program.
@@ -21,6 +22,8 @@ type Routine interface {
 	Places() int
 	// Peak bounds the memory of a run, in bytes.
 	Peak() int64
+	// Bootstraps returns how often a run bootstraps.
+	Bootstraps() int
 
 	base() *routine
 }
@@ -29,6 +32,8 @@ type Routine interface {
 type Item struct {
 	Routine   Routine
 	Evaluator *henc.Evaluator // with the keys of the inputs
+	// Bootstrapper has the same keys. Routines that do not bootstrap go without.
+	Bootstrapper *bootstrap.Bootstrapper
 	// Inputs may be in any domain (henc.Context.UnmarshalAsSent).
 	Inputs map[Input]*henc.Ciphertext
 	// Added are the windows of more devices, under the same key and each at another place. The
@@ -42,10 +47,11 @@ type Item struct {
 type routine struct {
 	name    string // for messages
 	params  henc.Parameters
-	steps   []step // in an order that they can run in
-	results []int  // the step of each result; one step may be several results
-	places  int    // windows whose slots are apart: plain values repeat at each; at least 1
-	added   int    // windows that an item may be the sum of; 1 or places
+	steps   []step          // in an order that they can run in
+	results []int           // the step of each result; one step may be several results
+	places  int             // windows whose slots are apart: plain values repeat at each; at least 1
+	added   int             // windows that an item may be the sum of; 1 or places
+	boot    *bootstrap.Plan // of routines that bootstrap
 
 	mu      sync.Mutex
 	encoded []encoded // newest context last, at most maxContexts
@@ -77,11 +83,26 @@ func (r *routine) Places() int { return max(r.added, 1) }
 func (r *routine) switches() (count, limbs int) {
 	for i := range r.steps {
 		s := &r.steps[i]
+		if s.op == stepBootstrap {
+			n, all := r.boot.KeySwitches()
+			count, limbs = count+n, limbs+all
+		}
 		k := s.switches()
 		count += k
 		limbs += k * r.params.Dnum(s.level) * (r.params.LimbsAt(s.level) + len(r.params.P()))
 	}
 	return count, limbs
+}
+
+// Bootstraps returns how often a run bootstraps. It then needs the keys for that, see
+// henc/bootstrap.Plan.
+func (r *routine) Bootstraps() (n int) {
+	for i := range r.steps {
+		if r.steps[i].op == stepBootstrap {
+			n++
+		}
+	}
+	return n
 }
 
 // Inputs returns the ciphertexts that Run needs, in a fixed order.
@@ -118,7 +139,9 @@ func cmpString(a, b string) int {
 // NeedsRelin reports whether Run multiplies ciphertexts and so needs the
 // relinearisation key.
 func (r *routine) NeedsRelin() bool {
-	return slices.ContainsFunc(r.steps, func(s step) bool { return s.op == stepMul || s.op == stepMulRescale })
+	return slices.ContainsFunc(r.steps, func(s step) bool {
+		return s.op == stepMul || s.op == stepMulRescale || s.op == stepBootstrap
+	})
 }
 
 // Rotations returns the rotations whose Galois keys Run needs, ascending: powers of two.
@@ -253,7 +276,7 @@ func (r *routine) makeForm() [32]byte {
 }
 
 // Peak bounds the values that are alive at a time and the working memory of the largest
-// step. It leaves out what a device needs to switch keys, because that does not grow with the
+// step. It leaves out what a device needs to switch keys and to bootstrap, because that does not grow with the
 // number of items.
 func (r *routine) Peak() int64 {
 	last := make([]int, len(r.steps)) // where each value is used last
@@ -279,6 +302,8 @@ func (r *routine) Peak() int64 {
 		case stepMul, stepMulRescale: // the product before its relinearisation
 			work = 3 * polynomial(r.steps[s.a].level)
 		case stepSum: // two sums at a time
+			work = 2 * polynomial(s.level)
+		case stepBootstrap: // one item after another; they are copied into one batch
 			work = 2 * polynomial(s.level)
 		case stepAdd, stepSub, stepMulInt, stepMulPlain: // separate operands are copied into one batch
 			work = 4 * polynomial(s.level)

@@ -184,11 +184,39 @@ func (r *runner) step(s *step, i int) (*henc.Ciphertexts, error) {
 		return r.be.Rescale(a)
 	case stepDrop:
 		return r.be.DropLevel(a, a.Level()-s.level)
+	case stepBootstrap:
+		return r.bootstrap(s, a)
 	case stepGather:
 		return nil, fmt.Errorf("%w: %s is computed from the windows of many devices", ErrInput, r.r.name)
 	default:
 		return r.be.SumSlots(a, int(s.k), max(s.by, 1))
 	}
+}
+
+// bootstrap gives the values a of all items levels, one item after another.
+func (r *runner) bootstrap(s *step, a *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	fresh := make([]*henc.Ciphertext, 0, len(r.items))
+	defer func() {
+		for _, ct := range fresh {
+			r.be.Context().Ring().Free(ct.Value)
+		}
+	}()
+	for n, it := range r.items {
+		ct, err := it.Bootstrapper.Bootstrap(a.At(n).WithScale(s.k))
+		if err != nil {
+			return nil, err
+		}
+		fresh = append(fresh, ct)
+	}
+	all, err := r.be.Of(fresh, s.level)
+	if err != nil {
+		return nil, err
+	}
+	all, err = r.be.Clone(all)
+	if err != nil {
+		return nil, err
+	}
+	return all.WithScale(all.Scale() * (r.r.steps[s.a].scale / s.k)), nil
 }
 
 // input returns the windows of all items for step i, each the sum of those that are added up:

@@ -1,6 +1,9 @@
 package program
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // search tries the planning policies and keeps the best plan.
 type search struct {
@@ -36,7 +39,7 @@ func (s *search) run() (*plan, *Error) {
 		}
 	}
 	if best == nil {
-		return nil, err
+		return s.refreshed(err)
 	}
 	for level := range s.topLevel() {
 		pol := best.policy
@@ -88,6 +91,11 @@ func (s *search) topLevel() int {
 	return top
 }
 
+// bootstraps reports whether a step does.
+func (p *plan) bootstraps() bool {
+	return slices.ContainsFunc(p.steps, func(s step) bool { return s.op == stepBootstrap })
+}
+
 func (p *plan) multiplies() bool {
 	for i := range p.steps {
 		if o := p.steps[i].op; o == stepMul || o == stepMulPlain {
@@ -113,6 +121,16 @@ func (s *search) policies() []policy {
 		for _, low := range []bool{false, true} {
 			for _, k := range keeps {
 				out = append(out, policy{keep: k, sumLow: low, giant: giant, start: s.ch.maxLevel})
+			}
+		}
+	}
+	if s.ch.boot != nil {
+		for early := 1; early < min(s.ch.maxLevel, 3); early++ {
+			for _, pol := range out[:len(out):len(out)] {
+				if pol.early == 0 {
+					pol.early = early
+					out = append(out, pol)
+				}
 			}
 		}
 	}
@@ -288,7 +306,10 @@ func (c *chain) cost(steps []step) float64 {
 	for i := range steps {
 		s := &steps[i]
 		limbs := float64(c.params.LimbsAt(s.level))
-		if k := s.switches(); k > 0 {
+		if s.op == stepBootstrap {
+			_, limbs := c.boot.KeySwitches()
+			sum += float64(limbs)
+		} else if k := s.switches(); k > 0 {
 			sum += float64(k*c.params.Dnum(s.level)) * (limbs + float64(len(c.params.P())))
 		}
 		sum += limbs / 8

@@ -40,6 +40,9 @@ func Fuse(rotations []int, circuits ...*Circuit) (*Set, error) {
 		return nil, fmt.Errorf("%w: a set has at least one program", ErrParams)
 	}
 	for _, c := range circuits {
+		if c.Bootstraps() > 0 {
+			return nil, fmt.Errorf("%w: program %s bootstraps, and so runs alone", ErrParams, c.Name())
+		}
 		if !c.params.Equal(circuits[0].params) {
 			return nil, fmt.Errorf("%w: programs %s and %s are compiled for parameters %s and %s", ErrParams,
 				circuits[0].Name(), c.Name(), circuits[0].params.Name(), c.params.Name())

@@ -22,11 +22,12 @@ const (
 	stepRotate                   // slot j gets slot j+k
 	stepSum                      // slot j gets the sum of k slots from j on, each by slots after the last
 	stepGather                   // the sum of a over the windows of many devices
+	stepBootstrap                // a at more levels
 )
 
 var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "multiply-plain", "multiply-rescale",
 	"rescale", "drop-level", "rotate", "sum-slots",
-	"add-devices"}
+	"add-devices", "bootstrap"}
 
 func (o stepOp) String() string { return stepNames[o] }
 
@@ -44,7 +45,7 @@ type plain struct {
 type step struct {
 	op    stepOp
 	a, b  int     // operands, indices of earlier steps
-	k     float64 // an integer: a factor, a rotation or a count
+	k     float64 // an integer: a factor, a rotation or a count; of bootstrapping: values over k are at most 1
 	by    int     // of a sum: the distance of the slots; 0: 1
 	plain *plain
 	in    Input

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
@@ -20,6 +21,7 @@ type Bootstrapper struct {
 	toDense        cutrantt.Operand
 	encode, decode []*henc.LinearTransform
 	plusI, minusI  *henc.Plaintext // X^(N/2) and -X^(N/2)
+	shared         bool            // the matrices belong to another bootstrapper
 }
 
 // New encodes the matrices of the plan. keys must be of ctx, with those of the sparse secret. It fails with
@@ -28,21 +30,42 @@ func New(ctx *henc.Context, plan *Plan, keys *henc.EvaluationKeys) (*Bootstrappe
 	if ctx.Ring() == nil || !plan.ready() || !ctx.Parameters().Equal(plan.params) {
 		return nil, fmt.Errorf("bootstrapping: %w: no context, no plan, or one for other parameters", henc.ErrParams)
 	}
-	if keys == nil {
-		return nil, fmt.Errorf("bootstrapping: %w: no evaluation keys", henc.ErrNoKey)
+	b := &Bootstrapper{ctx: ctx, plan: plan}
+	err := b.take(keys)
+	if err == nil {
+		err = b.prepare()
 	}
-	if err := keys.Sparse.Check(ctx); err != nil {
-		return nil, fmt.Errorf("bootstrapping: %w", err)
-	}
-	b := &Bootstrapper{ctx: ctx, plan: plan, ev: henc.NewEvaluator(ctx, keys)}
-	if err := b.prepare(keys); err != nil {
+	if err != nil {
 		b.Free()
 		return nil, fmt.Errorf("bootstrapping: %w", err)
 	}
 	return b, nil
 }
 
-func (b *Bootstrapper) prepare(keys *henc.EvaluationKeys) (err error) {
+// With returns a bootstrapper for other keys of the same context. It shares the matrices of b, which must not
+// be freed before. It fails like New.
+func (b *Bootstrapper) With(keys *henc.EvaluationKeys) (*Bootstrapper, error) {
+	if b == nil || b.toDense == nil {
+		return nil, fmt.Errorf("bootstrapping: %w: no bootstrapper", henc.ErrParams)
+	}
+	o := &Bootstrapper{ctx: b.ctx, plan: b.plan, encode: b.encode, decode: b.decode, plusI: b.plusI,
+		minusI: b.minusI, shared: true}
+	if err := o.take(keys); err != nil {
+		o.Free()
+		return nil, fmt.Errorf("bootstrapping: %w", err)
+	}
+	return o, nil
+}
+
+// take prepares the keys.
+func (b *Bootstrapper) take(keys *henc.EvaluationKeys) (err error) {
+	if keys == nil {
+		return fmt.Errorf("%w: no evaluation keys", henc.ErrNoKey)
+	}
+	if err := keys.Sparse.Check(b.ctx); err != nil {
+		return err
+	}
+	b.ev = henc.NewEvaluator(b.ctx, keys)
 	if b.pair, err = henc.NewBatchEvaluator([]*henc.Evaluator{b.ev, b.ev}); err != nil {
 		return err
 	}
@@ -50,15 +73,18 @@ func (b *Bootstrapper) prepare(keys *henc.EvaluationKeys) (err error) {
 	if b.toSparse, err = r.Precompute(keys.Sparse.To.Value); err != nil {
 		return err
 	}
-	if b.toDense, err = r.Precompute(keys.Sparse.From.Value); err != nil {
-		return err
-	}
+	b.toDense, err = r.Precompute(keys.Sparse.From.Value)
+	return err
+}
+
+// prepare encodes the matrices.
+func (b *Bootstrapper) prepare() (err error) {
 	for _, t := range []struct {
 		to     *[]*henc.LinearTransform
 		stages []stage
 	}{{&b.encode, b.plan.encode}, {&b.decode, b.plan.decode}} {
 		for _, s := range t.stages {
-			lt, err := henc.NewLinearTransform(b.ctx, s.m.diagonals, s.level, s.scale)
+			lt, err := henc.NewLinearTransform(b.ctx, s.matrix().diagonals, s.level, s.scale)
 			if err != nil {
 				return err
 			}
@@ -81,13 +107,15 @@ func (b *Bootstrapper) prepare(keys *henc.EvaluationKeys) (err error) {
 // sineLevel is the level of the operand of the sine.
 func (b *Bootstrapper) sineLevel() int { return b.plan.params.MaxLevel() - b.plan.lit.ToCoefficients }
 
-// Free gives the memory of the matrices and prepared keys back.
+// Free gives the memory of the matrices, unless With made b, and of the prepared keys back.
 func (b *Bootstrapper) Free() {
 	if b == nil {
 		return
 	}
-	for _, lt := range append(b.encode, b.decode...) {
-		lt.Free()
+	for _, lt := range slices.Concat(b.encode, b.decode) {
+		if !b.shared {
+			lt.Free()
+		}
 	}
 	for _, o := range []cutrantt.Operand{b.toSparse, b.toDense} {
 		if o != nil {

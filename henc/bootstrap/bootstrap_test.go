@@ -180,6 +180,12 @@ func TestPrecision(t *testing.T) {
 					t.Errorf("%s: error 2^%.2f, at most 2^%.2f; stated are 2^%.1f and 2^%.1f", kind, rms, most, limit,
 						top)
 				}
+				sd, fixed := r.plan.Error(ct.Scale)
+				stated := sd == math.Exp2(row.random) || row.set != r.p.Name()
+				if math.Exp2(most) > fixed+12*sd || !stated {
+					t.Errorf("%s: error 2^%.2f, Error states deviations of 2^%.2f and %g", kind, most,
+						math.Log2(sd), fixed)
+				}
 				if rms < limit-9 {
 					t.Errorf("%s: an error of 2^%.2f is implausibly small", kind, rms)
 				}

@@ -18,7 +18,4 @@
 //
 // Coefficients stops before SlotsToCoeffs: it puts the coefficients of a message, such as the readings of
 // compact windows, into slots.
-//
-// What does not exist yet: the compiler's automatic placement of bootstrapping in
-// programs.
 package bootstrap

@@ -1,8 +1,10 @@
 package bootstrap
 
 import (
+	"maps"
 	"math"
 	"math/cmplx"
+	"slices"
 )
 
 // matrix is an n x n matrix by its nonzero diagonals: row j has diagonal[k][j] in column
@@ -58,43 +60,60 @@ func butterfly(n, h int, inverse bool) matrix {
 	return m
 }
 
+// factor is a product of butterflies, those of h = 2^low to 2^(low+levels-1).
+type factor struct {
+	n, low, levels int
+	inverse        bool
+}
+
+// matrix is the factor with its values, which take a lot of memory.
+func (f factor) matrix() matrix {
+	m := butterfly(f.n, 1<<f.low, f.inverse)
+	for l := f.low + 1; l < f.low+f.levels; l++ {
+		if b := butterfly(f.n, 1<<l, f.inverse); f.inverse {
+			m = m.times(b)
+		} else {
+			m = b.times(m)
+		}
+	}
+	return m
+}
+
+// diagonals are the indices of the diagonals of matrix, in no order.
+func (f factor) diagonals() []int {
+	set := map[int]bool{0: true}
+	for l := f.low; l < f.low+f.levels; l++ {
+		next := map[int]bool{}
+		for k := range set {
+			for _, d := range []int{0, 1 << l, -(1 << l)} {
+				next[((k+d)%f.n+f.n)%f.n] = true
+			}
+		}
+		set = next
+	}
+	return slices.Collect(maps.Keys(set))
+}
+
 // toSlots is the factors of the transform from the coefficients in bit-reversed order,
 // a_k = f_k + i*f_(k+slots), to the slots, over n slots in which the slots repeat. The first factor
 // is applied first; factor i joins groups[i] levels.
-func toSlots(n int, groups []int) []matrix {
-	var out []matrix
-	h := 1
+func toSlots(n int, groups []int) []factor {
+	var out []factor
+	low := 0
 	for _, levels := range groups {
-		var m matrix
-		for l := range levels {
-			if b := butterfly(n, h, false); l == 0 {
-				m = b
-			} else {
-				m = b.times(m)
-			}
-			h *= 2
-		}
-		out = append(out, m)
+		out = append(out, factor{n, low, levels, false})
+		low += levels
 	}
 	return out
 }
 
 // toCoefficients is the factors of the inverse of toSlots times the number of slots. The first
 // factor is applied first.
-func toCoefficients(n int, groups []int) []matrix {
-	out := make([]matrix, len(groups))
-	h := 1
-	for i, levels := range groups {
-		var m matrix
-		for l := range levels {
-			if b := butterfly(n, h, true); l == 0 {
-				m = b
-			} else {
-				m = m.times(b)
-			}
-			h *= 2
-		}
-		out[len(groups)-1-i] = m
+func toCoefficients(n int, groups []int) []factor {
+	out := toSlots(n, groups)
+	slices.Reverse(out)
+	for i := range out {
+		out[i].inverse = true
 	}
 	return out
 }

@@ -1,10 +1,12 @@
 package bootstrap
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"math/cmplx"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -56,8 +58,8 @@ func TestFactors(t *testing.T) {
 		for i := range want {
 			want[i] = want[i%c.slots]
 		}
-		got := apply(toSlots(n, c.groups), reversed(a, c.slots))
-		back := apply(toCoefficients(n, c.groups), want)
+		got := apply(matrices(toSlots(n, c.groups)), reversed(a, c.slots))
+		back := apply(matrices(toCoefficients(n, c.groups)), want)
 		for i := range got {
 			if cmplx.Abs(got[i]-want[i]) > 1e-12 {
 				t.Fatalf("%v: slot %d is %v, want %v", c.groups, i, got[i], want[i])
@@ -124,6 +126,28 @@ func TestDivide(t *testing.T) {
 				if d := clenshaw(q, y)*clenshaw(unit, y) + clenshaw(r, y) - clenshaw(c, y); math.Abs(d) > 1e-12 {
 					t.Errorf("%d coefficients by T_%d at %g: off by %g", n, m, y, d)
 				}
+			}
+		}
+	}
+}
+
+// matrices are factors with their values. Their diagonals are those that are stated.
+func matrices(fs []factor) (ms []matrix) {
+	for _, f := range fs {
+		ms = append(ms, f.matrix())
+	}
+	return ms
+}
+
+// TestDiagonals: the indices without the values are those of the matrices.
+func TestDiagonals(t *testing.T) {
+	for _, groups := range [][]int{{1, 1}, {3, 3, 3}, {2, 3}, {4}} {
+		for _, f := range append(toSlots(512, groups), toCoefficients(512, groups)...) {
+			got, want := f.diagonals(), slices.Collect(maps.Keys(f.matrix().diagonals))
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v: diagonals %v, the matrix has %v", f, got, want)
 			}
 		}
 	}

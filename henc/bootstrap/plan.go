@@ -20,13 +20,16 @@ type Literal struct {
 	LogRatio int
 	// LogSlots is log2 of the number of slots, which repeat to fill all; 0 means all N/2.
 	LogSlots int
+	// LogError is log2 of the root mean square error of the real or imaginary part of a slot, for messages whose
+	// slots are as large as the scale allows and not all alike. Tests assert it.
+	LogError float64
 }
 
 // literals are the bootstrappings of the named sets.
 var literals = map[string]Literal{
-	"boot10-insecure": {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9},
-	"boot15":          {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9},
-	"boot16":          {Stages: 3, ToCoefficients: 3, ToSlots: 1, LogRatio: 9},
+	"boot10-insecure": {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9, LogError: -18.5},
+	"boot15":          {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9, LogError: -15.5},
+	"boot16":          {Stages: 3, ToCoefficients: 3, ToSlots: 1, LogRatio: 9, LogError: -19},
 }
 
 // LiteralOf is the literal for a named parameter set, for all slots. It fails with
@@ -67,7 +70,7 @@ type Plan struct {
 
 // stage is one factor of a linear transform.
 type stage struct {
-	m     matrix
+	factor
 	level int
 	scale float64 // of the encoded matrix
 	drop  int     // rescalings after it
@@ -130,7 +133,7 @@ func (pl *Plan) schedule() {
 
 // stages spreads the factors over the levels from..to. The operand has scale in, the result
 // out. A level is dropped as soon as the scale stays above least, the remaining ones at the end.
-func (pl *Plan) stages(ms []matrix, from, to int, in, out, least float64) []stage {
+func (pl *Plan) stages(ms []factor, from, to int, in, out, least float64) []stage {
 	p := pl.params
 	each := out / in
 	for l := from; l > to; l-- {
@@ -139,7 +142,7 @@ func (pl *Plan) stages(ms []matrix, from, to int, in, out, least float64) []stag
 	each = math.Pow(each, 1/float64(len(ms)))
 	stages, level, scale := make([]stage, len(ms)), from, in
 	for i, m := range ms {
-		s := stage{m: m, level: level, scale: each}
+		s := stage{factor: m, level: level, scale: each}
 		if i == len(ms)-1 { // exactly the scale wanted
 			want := out
 			for l := to + 1; l <= level; l++ {
@@ -209,7 +212,7 @@ func (pl *Plan) rotations(of func(n int, diagonals []int) []int) []int {
 	set := map[int]bool{}
 	n := pl.params.Slots()
 	for _, s := range append(append([]stage(nil), pl.encode...), pl.decode...) {
-		for _, k := range of(n, slices.Collect(maps.Keys(s.m.diagonals))) {
+		for _, k := range of(n, s.diagonals()) {
 			set[k] = true
 		}
 	}
@@ -240,6 +243,63 @@ func (pl *Plan) ScaleOf(scale float64) (float64, error) {
 	k := float64(pl.multipleOf(scale)) / float64(pl.multiple)
 	return pl.params.ScaleAt(pl.Level()) * (k * (scale / pl.scaleIn)), nil
 }
+
+// Error is what bootstrapping adds to the real part of a slot, for values in [-1, 1] at the scale: a
+// random error of standard deviation sd, whose law is that of noise times a key, and one of at most fixed
+// that follows from the message. With f_j the coefficients over the modulus q0, the sine is off by
+// (2*pi*f_j)^3/6 in each. Let f_j = c_j*r, r the reciprocal of the message ratio: the sum of the c_j^2 is
+// the mean of the squared slots, which is at most 1, as is every c_j, so that no slot collects more than
+// (2*pi*r)^2/6.
+func (pl *Plan) Error(scale float64) (sd, fixed float64) {
+	if _, err := pl.ScaleOf(scale); err != nil {
+		return math.Inf(1), math.Inf(1)
+	}
+	raised := float64(pl.multipleOf(scale)) * scale
+	x := 2 * math.Pi * raised / pl.modulus()
+	return math.Exp2(pl.lit.LogError) * max(pl.MaxScale()/raised, 1), x * x / 6
+}
+
+// KeySwitches is about how many key switches a bootstrapping takes, and the sum of their digits times limbs,
+// which its time is about proportional to.
+func (pl *Plan) KeySwitches() (count, limbs int) {
+	if !pl.ready() {
+		return 0, 0
+	}
+	p := pl.params
+	add := func(level, n int) {
+		count += n
+		limbs += n * p.Dnum(level) * (p.LimbsAt(level) + len(p.P()))
+	}
+	add(p.MaxLevel(), 1) // to the dense secret; the one before is small
+	for _, s := range slices.Concat(pl.encode, pl.decode) {
+		add(s.level, henc.TransformSwitches(s.n, s.diagonals()))
+	}
+	top := p.MaxLevel() - pl.lit.ToCoefficients
+	add(top, 1) // conjugation
+	for l := range sineLevels {
+		add(top-l, 2*sineProducts/sineLevels)
+	}
+	return count, limbs
+}
+
+// Memory is about how many bytes the matrices take, and how many a bootstrapping works in at most, keys aside.
+func (pl *Plan) Memory() (matrices, working int64) {
+	if !pl.ready() {
+		return 0, 0
+	}
+	p := pl.params
+	polynomial := func(level int) int64 { return 4 * int64(p.N()) * int64(p.LimbsAt(level)) }
+	for _, s := range slices.Concat(pl.encode, pl.decode) {
+		matrices += int64(len(s.diagonals())) * polynomial(s.level)
+	}
+	return matrices, workingPolynomials * polynomial(p.MaxLevel())
+}
+
+// workingPolynomials is more than a bootstrapping holds at a time, counted at the top level.
+const workingPolynomials = 200
+
+// sineProducts is about how many products the sine takes, of one half.
+const sineProducts = 12
 
 // multipleOf is the integer that brings a message of a scale up to MaxScale near the message ratio. It stays
 // above 2^(LogRatio-1/16).

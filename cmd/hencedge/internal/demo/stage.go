@@ -12,6 +12,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
@@ -222,6 +223,9 @@ func (s *stage) makeKeys() (err error) {
 	for _, n := range s.plan.Needs() {
 		needs.Rotations = append(needs.Rotations, n.Rotations...)
 		needs.NoRelinearise = needs.NoRelinearise && !n.Relinearise
+		if n.Bootstrap {
+			needs.Bootstrap = keyset.BootstrapFast
+		}
 	}
 	if s.set, err = keyholder.Create(s.holder.KeySet, keyholder.CreateOptions{Params: s.params, Needs: needs,
 		Context: s.context()}); err != nil {

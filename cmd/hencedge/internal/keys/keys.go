@@ -156,6 +156,9 @@ func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err err
 	}
 	n = keyholder.Needs{Rotations: append([]int{}, needs[0].Rotations...), NoRelinearise: !needs[0].Relinearise}
 	n.Conjugation, n.Bootstrap = f.conjugation, boot
+	if needs[0].Bootstrap && f.bootstrap == "" {
+		n.Bootstrap = keyset.BootstrapFast
+	}
 	return params, n, nil
 }
 

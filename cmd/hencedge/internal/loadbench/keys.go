@@ -17,6 +17,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -27,6 +28,9 @@ func (b *bed) makeKeys() (err error) {
 	for _, n := range b.plan.Needs() {
 		needs.Rotations = append(needs.Rotations, n.Rotations...)
 		needs.NoRelinearise = needs.NoRelinearise && !n.Relinearise
+		if n.Bootstrap {
+			needs.Bootstrap = keyset.BootstrapFast
+		}
 	}
 	if b.set, err = keyholder.Create(b.path("holder"), keyholder.CreateOptions{Params: b.o.Params,
 		Needs: needs}); err != nil {

@@ -167,8 +167,7 @@ type approvalJSON struct {
 
 func approvalLine(o *keyholder.Offer) approvalJSON {
 	low, high := o.Circuit.Range()
-	out := o.Circuit.Output()
-	return approvalJSON{o.Approval, low, high, out.Len(), out.Bound}
+	return approvalJSON{o.Approval, low, high, o.Circuit.Output().Count, o.Circuit.Output().Bound}
 }
 
 // approvals lists approvals, or removes them.
