@@ -317,7 +317,8 @@ func (g *graph) last(t ast.Node, n *ast.CallNode, sc scope, depth int) *node {
 		}
 		a := g.bins(t, n.Arguments[0], sc, depth+1)
 		if a.op == opJoin { // the windows of several in each other would multiply
-			return g.fail(ErrUnsupported, n, "write last once, with all windows", "%s adds up sums of windows", g.text(n))
+			return g.fail(ErrUnsupported, n, "write last once, with all windows", "%s adds up sums of windows",
+				g.text(n))
 		}
 		sum.args, sum.c = append(sum.args, a), sum.c+a.c
 		sc.lag++
