@@ -93,7 +93,8 @@ func TestSum(t *testing.T) {
 		}
 		for _, b := range append(faulty(p, p.MaxLevel(), bodies[0]), nil, bodies[0]) {
 			_, want := ctx.UnmarshalCiphertext(b)
-			if _, err := ctx.UnmarshalAsSent(b); (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
+			_, err := ctx.UnmarshalAsSent(b)
+			if (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
 				t.Errorf("as sent: %v, want %v", err, want)
 			}
 		}
@@ -142,9 +143,10 @@ func TestSum(t *testing.T) {
 			"nil":           {[]*henc.Ciphertext{sent[0], nil}, 0, henc.ErrDegree},
 			"no residues":   {[]*henc.Ciphertext{{}}, 0, henc.ErrDegree},
 			"a level below": {[]*henc.Ciphertext{sent[0], low}, p.MaxLevel(), henc.ErrLevel},
-			"a false level": {[]*henc.Ciphertext{{Value: low.Value, Level: p.MaxLevel(), Scale: low.Scale}}, 0, henc.ErrLevel},
-			"no level":      {sent[:1], -1, henc.ErrLevel},
-			"other scales":  {[]*henc.Ciphertext{sent[0], scaled}, 0, henc.ErrScale},
+			"a false level": {[]*henc.Ciphertext{{Value: low.Value, Level: p.MaxLevel(), Scale: low.Scale}}, 0,
+				henc.ErrLevel},
+			"no level":     {sent[:1], -1, henc.ErrLevel},
+			"other scales": {[]*henc.Ciphertext{sent[0], scaled}, 0, henc.ErrScale},
 		} {
 			if ct, err := ctx.Sum(c.cts, c.level); ct != nil || !errors.Is(err, c.want) {
 				t.Errorf("%s: %v, want %v", what, err, c.want)
