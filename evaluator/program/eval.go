@@ -1,6 +1,11 @@
 package program
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -107,4 +112,178 @@ func (e *evaluator) product(n *node) val {
 		return val{}
 	}
 	return factors[0]
+}
+
+// linear returns c + sum coef_i*v_i. Terms of one place are added before they are
+// moved to the place that takes the fewest rotations.
+func (e *evaluator) linear(c float64, terms []valTerm) val {
+	if e.err != nil {
+		return val{}
+	}
+	out := val{a: 1, b: exactly(c), sh: terms[0].v.sh, lo: c, hi: c}
+	places := map[int][]linTerm{}
+	for _, t := range terms {
+		v := t.v
+		places[v.pos] = append(places[v.pos], linTerm{v.w, t.coef * v.a})
+		out.b = out.b.plus(exactly(t.coef).times(v.b))
+		out.full = out.full || v.full
+		out.lo += min(t.coef*v.lo, t.coef*v.hi)
+		out.hi += max(t.coef*v.lo, t.coef*v.hi)
+	}
+	order := make([]int, 0, len(places))
+	for pos := range places {
+		order = append(order, pos)
+	}
+	slices.Sort(order)
+	out.pos = e.meeting(order)
+	var sums []linTerm
+	for _, pos := range order {
+		w, gain := e.lin(places[pos])
+		if e.err != nil {
+			return val{}
+		}
+		if gain != 0 {
+			sums = append(sums, linTerm{e.rotate(w, pos-out.pos), gain})
+		}
+	}
+	if len(sums) == 0 {
+		e.fail(ErrConstant, "", "%s does not depend on its inputs", e.text())
+		return val{}
+	}
+	out.w, out.a = e.lin(sums)
+	return out
+}
+
+// meeting returns the one of some places that the others reach with the fewest
+// rotations by powers of two.
+func (e *evaluator) meeting(places []int) int {
+	best, least := places[0], math.MaxInt
+	for _, to := range places {
+		cost := 0
+		for _, from := range places {
+			cost += bits.OnesCount(uint((from - to + e.ch.slots) % e.ch.slots))
+		}
+		if cost < least {
+			best, least = to, cost
+		}
+	}
+	return best
+}
+
+// together moves one of two values to the place of the other.
+func (e *evaluator) together(x, y val) (val, val) {
+	if x.pos != y.pos {
+		to := e.meeting([]int{x.pos, y.pos})
+		x.w, x.pos, y.w, y.pos = e.rotate(x.w, x.pos-to), to, e.rotate(y.w, y.pos-to), to
+	}
+	return x, y
+}
+
+// times returns x*y for values in one place or not:
+// (A1*c1 + B1)(A2*c2 + B2) = A1*A2*c1*c2 + A1*B2*c1 + A2*B1*c2 + B1*B2.
+func (e *evaluator) times(x, y val) val {
+	if e.err != nil {
+		return val{}
+	}
+	x, y = e.together(x, y)
+	out := val{sh: x.sh, pos: x.pos}
+	out.full = x.full && y.full || x.full && y.b != double{} || y.full && x.b != double{}
+	corners := []float64{x.lo * y.lo, x.lo * y.hi, x.hi * y.lo, x.hi * y.hi}
+	out.lo, out.hi = slices.Min(corners), slices.Max(corners)
+	if x.w == y.w && x.a == y.a && x.b == y.b {
+		out.lo, out.hi = max(out.lo, 0), max(x.lo*x.lo, x.hi*x.hi)
+		if x.lo*x.hi > 0 {
+			out.lo = min(x.lo*x.lo, x.hi*x.hi)
+		}
+	}
+	w := e.mul(x.w, y.w)
+	if e.err != nil {
+		return val{}
+	}
+	out.w, out.a = e.lin([]linTerm{{w, x.a * y.a}, {x.w, x.a * y.b.value()}, {y.w, y.a * x.b.value()}})
+	out.b = x.b.times(y.b)
+	return out
+}
+
+// reduce returns the sum over the window.
+func (e *evaluator) reduce(x val) val {
+	if e.err != nil {
+		return val{}
+	}
+	n := float64(x.sh.n)
+	if x.full {
+		ones := make([]float64, x.sh.n)
+		for i := range ones {
+			ones[i] = 1
+		}
+		x.w = e.mulPlain(x.w, ones, x.pos, fmt.Sprintf("ones %d+%d", x.pos, x.sh.n))
+	}
+	w, pos := e.total(x, n)
+	return val{a: x.a, b: x.b.times(exactly(n)), w: w, pos: pos, lo: x.lo * n, hi: x.hi * n}
+}
+
+// dot returns the sum over the window of weight times sample.
+func (e *evaluator) dot(x val, weights []float64) val {
+	if e.err != nil {
+		return val{}
+	}
+	largest, sum, abs := 0.0, double{}, 0.0
+	lo, hi := 0.0, 0.0
+	h := sha256.New()
+	var word [8]byte
+	for _, w := range weights {
+		largest = max(largest, math.Abs(w))
+		sum = sum.plus(exactly(w))
+		abs += math.Abs(w)
+		lo += min(w*x.lo, w*x.hi)
+		hi += max(w*x.lo, w*x.hi)
+		binary.LittleEndian.PutUint64(word[:], math.Float64bits(w))
+		h.Write(word[:])
+	}
+	scaled := make([]float64, len(weights))
+	for i, w := range weights {
+		scaled[i] = w / largest
+	}
+	key := fmt.Sprintf("weights %d %x", x.pos, h.Sum(nil))
+	x.w = e.mulPlain(x.w, scaled, x.pos, key)
+	w, pos := e.total(x, abs/largest)
+	return val{a: x.a * largest, b: x.b.times(sum), w: w, pos: pos, lo: lo, hi: hi}
+}
+
+// cov returns (n*sum(c1*c2) - sum(c1)*sum(c2))/n^2 on the ciphertexts themselves, so
+// that the offsets of the channels do not enter.
+func (e *evaluator) cov(x, y val) val {
+	if e.err != nil {
+		return val{}
+	}
+	u, v := x.bare(), y.bare()
+	x, y = e.together(x, y)
+	// Windows of one ciphertext are summed where they lie: one sum for both. In a set other
+	// programs may need that sum too.
+	if e.packs == nil && u.w != v.w {
+		u, v = x.bare(), y.bare()
+	}
+	n := float64(x.sh.n)
+	products := e.reduce(e.times(x.bare(), y.bare()))
+	sums := e.times(e.reduce(u), e.reduce(v))
+	sums, products = e.together(sums, products)
+	if e.err != nil {
+		return val{}
+	}
+	out := val{pos: products.pos}
+	// In every slot this is a covariance of n numbers, so it cannot exceed the
+	// product of their magnitudes. (With full blocks it would be other sums, and in a set
+	// products may have moved.)
+	within := math.Inf(1)
+	if e.packs == nil && !x.full && !y.full {
+		within = math.Abs(x.a*y.a) * e.get(x.w).mag * e.get(y.w).mag
+	}
+	out.w, out.a = e.linWithin([]linTerm{{products.w, x.a * y.a * products.a / n},
+		{sums.w, -x.a * y.a * sums.a / (n * n)}}, within)
+	out.hi = (x.hi - x.lo) / 2 * (y.hi - y.lo) / 2
+	out.lo = -out.hi
+	if x.w == y.w {
+		out.lo = 0
+	}
+	return out
 }
