@@ -227,9 +227,7 @@ func TestUnackedComesAgain(t *testing.T) {
 		if err := first.Close(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := pub.Publish(ctx, "q", []byte("while away"), false); err != nil {
-			t.Fatal(err)
-		}
+		publishSettled(t, pub, "q", "while away")
 		second := dial(t, Options{URL: b.url(), ClientID: "sub"})
 		in := newInbox()
 		testrig.Eventually(t, "early messages in the stash", func() bool {
@@ -263,12 +261,18 @@ func leftBehind(t *testing.T, b testBroker, filters ...string) (send func(topic,
 	pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
 	return func(topic, text string) {
 		t.Helper()
-		// The embedded broker acknowledges a message before it puts it into sessions. It
-		// takes the next message of this client only after that.
-		for _, topic := range []string{topic, "v1/nobody"} {
-			if err := pub.Publish(ctx, topic, []byte(text), false); err != nil {
-				t.Fatal(err)
-			}
+		publishSettled(t, pub, topic, text)
+	}
+}
+
+// publishSettled returns when the message is in the sessions of those who subscribed. The
+// embedded broker acknowledges a message before that, and takes the next message of this client
+// after it.
+func publishSettled(t *testing.T, pub transport.Client, topic, text string) {
+	t.Helper()
+	for _, topic := range []string{topic, "v1/nobody"} {
+		if err := pub.Publish(testrig.Context(t), topic, []byte(text), false); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
