@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // TestExtend compares with the reference, which computes with math/big, for
@@ -50,7 +51,7 @@ func TestExtend(t *testing.T) {
 func TestExtendLarge(t *testing.T) {
 	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		if testing.Short() && b.Name() != "cuda" {
-			t.Skip("processors have no such blocks, and the sizes take long")
+			testenv.Missing(t, "deep", "-short: processors have no such blocks, and the sizes take long")
 		}
 		g := newRig(t, b, 13, moduli(t, 13, 43), cutrantt.MethodAuto)
 		for _, c := range []struct{ from, outputs int }{{3, 17}, {10, 12}, {20, 17}, {20, 12}, {26, 17}} {

@@ -121,17 +121,24 @@ func (p *packedRig) load(polys int, d cutrantt.Domain, src [][][]byte) *cutrantt
 }
 
 // testCompletes loads batches whose second polynomial is packed or drawn, and which change
-// their domain: they equal those that SampleUniform and Convert make.
+// their domain: they equal those that SampleUniform and Convert make. The first load has more
+// batches than one of 4 MiB.
 func (p *packedRig) testCompletes(items int) {
 	p.Helper()
 	const label = 7
 	ring := p.rig.ring
-	for _, c := range [][2]cutrantt.Domain{
-		{cutrantt.NTT(16), cutrantt.NTT(16)}, {cutrantt.NTT(16), cutrantt.NTT(4)}, {cutrantt.NTT(1), cutrantt.NTT(8)},
+	one, _ := p.poly(random, nil)
+	few, more := items, 4<<20/len(one)+2
+	for k, c := range [][2]cutrantt.Domain{
+		{cutrantt.NTT(16), cutrantt.NTT(4)}, {cutrantt.NTT(16), cutrantt.NTT(16)}, {cutrantt.NTT(1), cutrantt.NTT(8)},
 		{cutrantt.NTT(2), cutrantt.Coeffs(1)}, {cutrantt.Coeffs(1), cutrantt.NTT(4)},
 		{cutrantt.Coeffs(1), cutrantt.Coeffs(8)},
 	} {
 		for drawn := range 2 {
+			items := few
+			if k == 0 && drawn == 1 {
+				items = more
+			}
 			l := &cutrantt.PackedLoad{Polys: 2, Limbs: p.limbs, From: c[0], To: c[1], Label: label}
 			want := make([][]uint32, items)
 			for i := range items {
@@ -147,7 +154,7 @@ func (p *packedRig) testCompletes(items int) {
 				p.ok(err)
 				p.ok(ring.Upload(b, whole))
 				if drawn == 1 {
-					l.Seeds = append(l.Seeds, &[32]byte{byte(i), 1})
+					l.Seeds = append(l.Seeds, &[32]byte{byte(i), byte(i >> 8), 1})
 					c1, err := b.Slice(1, 2, 0, len(p.limbs))
 					p.ok(err)
 					p.ok(ring.SampleUniform(c1, l.Seeds[i], label))
@@ -156,6 +163,8 @@ func (p *packedRig) testCompletes(items int) {
 				p.ok(err)
 				p.ok(ring.Convert(to, b))
 				want[i] = download(p, ring, to)
+				ring.Free(b)
+				ring.Free(to)
 			}
 			got, err := p.ring.LoadPacked(l)
 			p.ok(err)

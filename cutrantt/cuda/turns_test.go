@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
 
@@ -96,4 +97,45 @@ func TestTurnsInOrder(t *testing.T) {
 	if len(order) != count {
 		t.Errorf("%d calls of %d", len(order), count)
 	}
+}
+
+// TestNewResultReuses: memory that came back is handed out again, to one batch at a time, counts
+// against the pool's limit, and is not handed out by a backend whose GPU has failed.
+func TestNewResultReuses(t *testing.T) {
+	_, b := working(t)
+	r, err := b.newRing(12, benchModuli(t, 12, 3), cutrantt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := func() *cutrantt.Batch {
+		t.Helper()
+		x, err := r.NewResult(2, upTo(3), cutrantt.NTT(16))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	at := func(x *cutrantt.Batch) pointer { return x.Mem().(*memory).at }
+	first := result()
+	was, out := at(first), r.pool.out
+	r.Free(first)
+	second, third := result(), result()
+	if at(second) != was || at(third) == was {
+		t.Errorf("a block at %x, then %x and %x", was, at(second), at(third))
+	}
+	r.Free(third)
+	if r.pool.out != out {
+		t.Errorf("%d bytes are handed out, want %d", r.pool.out, out)
+	}
+	r.pool.limit = r.pool.out
+	if m := r.reuse(2*3*r.n, false); m != nil {
+		t.Error("a block beyond the limit, without a collection")
+	}
+	r.pool.limit = r.pool.least
+	failed := errors.New("failed")
+	b.lost.Store(&failed)
+	if x, err := r.NewResult(2, upTo(3), cutrantt.NTT(16)); !errors.Is(err, cutrantt.ErrDevice) {
+		t.Errorf("%v, %v from a GPU that has failed", x, err)
+	}
+	r.Free(second)
 }
