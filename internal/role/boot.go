@@ -6,11 +6,12 @@ import (
 )
 
 // NextBoot returns the boot epoch of a start at the time now, after the boot epoch
-// before, or 0: the Unix time, or the next number if that is not later. So a state that
-// was lost, was not written, or is an old copy does not make a role use numbers again,
-// unless the clock is wrong too; DrawBoot puts that right.
+// before, or 0: the Unix time of the next second, because this one may belong to a start whose
+// state was lost, or the next number if that is not later. A role that waits for UntilBoot
+// before it numbers anything then uses no number again after its state was lost, was not
+// written, or was replaced by an old copy, unless the clock is wrong too; DrawBoot puts that right.
 func NextBoot(before uint64, now time.Time) uint64 {
-	if t := now.Unix(); t > 0 && t < 1<<40 {
+	if t := now.Add(time.Second).Unix(); t > 0 && t < 1<<40 {
 		return max(before+1, uint64(t))
 	}
 	return before + 1

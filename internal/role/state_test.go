@@ -71,14 +71,14 @@ type content struct {
 
 func (c *content) Header() Header { return Header{c.Version, "device", c.Name, c.Boot} }
 
-// Boot epochs only grow; those of the clock are the second of the start.
+// Boot epochs only grow; those of the clock are the second after the start.
 func TestBoot(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for _, c := range []struct {
 		before uint64
 		now    time.Time
 		want   uint64
-	}{{0, now, 1_700_000_000}, {5, now, 1_700_000_000}, {1_700_000_000, now, 1_700_000_001},
+	}{{0, now, 1_700_000_001}, {5, now, 1_700_000_001}, {1_700_000_001, now, 1_700_000_002},
 		{1_800_000_000, now, 1_800_000_001}, {0, time.Unix(-5, 0), 1}, {7, time.Unix(1<<41, 0), 8}} {
 		if got := NextBoot(c.before, c.now); got != c.want {
 			t.Errorf("after %d at %v: %d, want %d", c.before, c.now, got, c.want)

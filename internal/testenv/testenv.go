@@ -18,10 +18,11 @@ import (
 
 // names are what each variable may hold.
 var names = map[string][]string{
-	"HENCEDGE_TEST_REQUIRE": {"alertmanager", "binaries", "deep", "g++", "gcc", "groff", "mkfs.ext4", "mosquitto",
+	"HENCEDGE_TEST_REQUIRE": {"alertmanager", "axe", "binaries", "chromium", "deep", "g++", "gcc", "groff",
+		"mkfs.ext4", "mosquitto",
 		"mutate", "native",
-		"openssl", "proc", "prometheus", "pty", "python3",
-		"root", "rounds", "systemd-analyze", "systemd-boot", "timing", "vcan"},
+		"openssl", "postgres", "proc", "prometheus", "pty", "python3",
+		"root", "rounds", "skopeo", "systemd-analyze", "systemd-boot", "timing", "vcan"},
 	"CUTRANTT_TEST_REQUIRE": {"avx2", "avx512", "cpu", "cuda", "cuda-built", "cuda-fill", "cuda-fused",
 		"cuda-graphs", "cuda-onekey", "generic", "neon", "reference"},
 }
