@@ -18,6 +18,23 @@ type Health interface {
 	Err() error
 }
 
+// Recorder is a Ring on a device that repeats many operations at the cost of one.
+type Recorder interface {
+	// Record calls f twice and records the operations of the second call. on has the batches and operands of this
+	// ring, and the same moduli and method. Where the device records nothing, or f needs more than kernels in the
+	// second call (transfers, new operands, batches of zeros), Record fails with an error that wraps ErrNotSupported.
+	// Both calls of f have to do the same; what each of them makes is left to f to free.
+	Record(f func(on Ring) error) (Recording, error)
+}
+
+// Recording is operations that were recorded. It holds all memory that they use beyond the batches.
+type Recording interface {
+	// Replay does the operations again, on the same batches and operands, with the residues that these have now. It is
+	// one operation of the ring, which writes all batches that were written then. It fails with ErrForeign if one of
+	// them or an operand was freed.
+	Replay() error
+}
+
 // Broken is why r cannot work any more, or nil.
 func Broken(r Ring) error {
 	if h, ok := r.(Health); ok {

@@ -88,6 +88,21 @@ func Columns(b Backend, logN int) int {
 	return MaxN2
 }
 
+// SumPreference is an optional interface of a Backend.
+type SumPreference interface {
+	// SumColumns is Columns for work that consists of key switches and SumProducts, such as
+	// bootstrapping.
+	SumColumns(logN int) int
+}
+
+// SumColumns is the preference of b, or Columns if it has none.
+func SumColumns(b Backend, logN int) int {
+	if p, ok := b.(SumPreference); ok {
+		return p.SumColumns(logN)
+	}
+	return Columns(b, logN)
+}
+
 // Options of a ring. The zero value is usable.
 type Options struct {
 	Method  Method // Hadamard method; MethodAuto lets the backend choose

@@ -184,6 +184,13 @@ struct EncryptArgs : Args {
   u32 last;           // jobs, in the last launch of an encryption, which wipes; else 0
 };
 
+// SumArgs: sums_N2. a points to the Slot of each shared pair of factors, then that of each sum, and then, pair
+// by pair, the addresses of the factors of all sums, null for none, and more nulls up to a multiple of the sums that
+// the kernel makes at a time.
+struct SumArgs : Args {
+  u32 terms, sums;
+};
+
 // InnerArgs: inner_N2, onekey_4.
 struct InnerArgs : Args {
   const u32* at;      // position of each limb in the key

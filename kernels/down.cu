@@ -95,11 +95,31 @@ DOWN(13, down, Place, downColumns<13, 0>(p, at);)
 DOWN(11, divide, grouped, SINCE80(downColumns<11, 3>(p, at);))
 DOWN(12, divide, grouped, SINCE80(downColumns<12, 3>(p, at);))
 
+// turned is what down makes and its image under X -> X^g in one (see automorphism_blocks): the four residues
+// from i on, of blocks b to b+3, go to another column. They come from four neighbours too, in another order.
+DEV void turned(const DivideMany& p, const Division& d, const Place& at, u32 i, u32 q) {
+  const u32 logn1 = p.logN - p.logN2, n1 = 1u << logn1, sh = 32 - logn1;
+  const u32 b = i & (n1 - 1), e = d.galois * (i >> logn1);
+  const u32* a = d.a + ((u64)at.limb << p.logN);
+  const uint2* roots = p.roots + p.limbs[at.limb] * p.rs;
+  u32 z[4];
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    const u32 o = 2 * (__brev(b + j) >> sh) + 1;
+    const u32 from = i - b + (__brev((o * d.galois & (2 * n1 - 1)) >> 1) >> sh);
+    const u32 s = (o * (e >> p.logN2)) & (2 * n1 - 1);
+    const u32 y = mulc(d.divide(a[from], d.fetch(from), q), __ldg(roots + (__brev(s & (n1 - 1)) >> sh)), q);
+    z[j] = s >= n1 ? neg(y, q) : y;
+  }
+  *(uint4*)(d.dst + ((e & ((1u << p.logN2) - 1)) << logn1) + b) = make_uint4(z[0], z[1], z[2], z[3]);
+}
+
 // down: the same for an a that is transformed already; four residues a thread.
 ITEMS(DivideMany, 256, 4, down) {
   const Place at(p, 10);
   const u32 q = p.mods[p.limbs[at.limb]].q, i = at.i + 4 * threadIdx.x;
   const Division d(p, at);
+  if (d.galois > 1) return turned(p, d, at, i, q); // the same for the whole block
   const uint4 v = *(const uint4*)(d.a + ((u64)at.limb << p.logN) + i);
   u32 z[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll

@@ -26,6 +26,7 @@ var Layouts = map[string]Layout{
 	"SmallArgs":        {Size: 96, Members: []Member{{"jobs", 72}, {"labelE0", 80}, {"labelV", 84}, {"labelE1", 88}}},
 	"ExpandArgs":       {Size: 80, Members: []Member{{"transforms", 72}}},
 	"EncryptArgs":      {Size: 152, Members: []Member{{"jobs", 72}, {"key", 80}, {"keyStride", 88}, {"at", 96}, {"small", 104}, {"smallSize", 112}, {"messageSize", 120}, {"transformSize", 128}, {"first", 136}, {"maskLabel", 140}, {"last", 144}}},
+	"SumArgs":          {Size: 80, Members: []Member{{"terms", 72}, {"sums", 76}}},
 	"InnerArgs":        {Size: 112, Members: []Member{{"at", 72}, {"sources", 80}, {"special", 88}, {"digits", 96}, {"merged", 100}, {"lows", 104}, {"items", 108}}},
 	"DivideArgs":       {Size: 112, Members: []Member{{"digits", 72}, {"inverses", 80}, {"roots", 88}, {"rs", 96}, {"polys", 104}, {"group", 108}}},
 	"CollectArgs":      {Size: 80, Members: []Member{{"polys", 72}}},
@@ -47,8 +48,8 @@ var Layouts = map[string]Layout{
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "d4ca7341354762f13d76dca35454bf80101e68aafad27d8f3252e9bd93db96f2"
-	ImageHash     = "599c6ea083adaf0f998491ec9708e768fdbb4f1ba902a18ed603bef792742ba7"
+	SourceHash    = "28c429e826c2788826f1b2b45ef165712580fa5e23a4eda09f395bde36b3a0ea"
+	ImageHash     = "6d5bac32a7d99f11ccf607f6f68c11caca54202242a71e7287e7dd5389042f9a"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -72,7 +73,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "down", Offset: 248936, Size: 679504, Entries: []string{
+	{Name: "down", Offset: 248936, Size: 693592, Entries: []string{
 		"collect",
 		"divide_11",
 		"divide_12",
@@ -83,7 +84,7 @@ var Modules = []Module{
 		"down_13",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 928440, Size: 40040, Entries: []string{
+	{Name: "elementwise", Offset: 942528, Size: 40040, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -93,11 +94,11 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "embed", Offset: 968480, Size: 62400, Entries: []string{
+	{Name: "embed", Offset: 982568, Size: 62400, Entries: []string{
 		"embed_2",
 		"embed_3",
 	}},
-	{Name: "encrypt", Offset: 1030880, Size: 735536, Entries: []string{
+	{Name: "encrypt", Offset: 1044968, Size: 735536, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -109,7 +110,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1766416, Size: 236704, Entries: []string{
+	{Name: "encrypt_public", Offset: 1780504, Size: 236704, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -123,7 +124,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 2003120, Size: 396784, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 2017208, Size: 396784, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -137,13 +138,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2399904, Size: 167416, Entries: []string{
+	{Name: "extend", Offset: 2413992, Size: 167416, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2567320, Size: 764072, Entries: []string{
+	{Name: "forward", Offset: 2581408, Size: 764072, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -161,7 +162,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3331392, Size: 1139272, Entries: []string{
+	{Name: "hadamard", Offset: 3345480, Size: 1139272, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -192,7 +193,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4470664, Size: 790920, Entries: []string{
+	{Name: "inverse", Offset: 4484752, Size: 790920, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -210,7 +211,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5261584, Size: 510752, Entries: []string{
+	{Name: "keyswitch", Offset: 5275672, Size: 510752, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -224,15 +225,15 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "onekey", Offset: 5772336, Size: 49280, Entries: []string{
+	{Name: "onekey", Offset: 5786424, Size: 49280, Entries: []string{
 		"onekey_4",
 	}},
-	{Name: "packed", Offset: 5821616, Size: 37184, Entries: []string{
+	{Name: "packed", Offset: 5835704, Size: 37184, Entries: []string{
 		"packed_check",
 		"packed_load",
 		"packed_store",
 	}},
-	{Name: "sample", Offset: 5858800, Size: 130800, Entries: []string{
+	{Name: "sample", Offset: 5872888, Size: 130800, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -240,11 +241,14 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5989600, Size: 29696, Entries: []string{
+	{Name: "sums", Offset: 6003688, Size: 62552, Entries: []string{
+		"sums_4",
+	}},
+	{Name: "tables", Offset: 6066240, Size: 29696, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6019296, Size: 179472, Entries: []string{
+	{Name: "up", Offset: 6095936, Size: 179472, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

@@ -193,6 +193,46 @@ func TestSwitchKeys(t *testing.T) {
 	})
 }
 
+// TestSumProducts compares sums of products with the reference: more sums than a kernel makes at a time, more
+// products than an accumulator takes, products that are left out, sums of none, and factors at their largest.
+func TestSumProducts(t *testing.T) {
+	eachFused(t, func(t *testing.T, b cutrantt.Backend, logN, n2 int) {
+		g := newRig(t, b, logN, moduli(t, logN, 3), cutrantt.MethodAuto)
+		limbs, d := []int{2, 0, 1}, cutrantt.NTT(n2)
+		for _, c := range []struct{ sums, terms, polys, gaps int }{
+			{1, 1, 2, 0}, {2, 3, 2, 2}, {5, 9, 2, 4}, {4, 13, 2, 0}, {3, 2, 3, 5},
+		} {
+			var dst, a []pair
+			factors := make([][]pair, c.sums)
+			for t := range c.terms {
+				fill := []pattern{largest, patterns[t%len(patterns)], random}
+				a = append(a, g.batch(limbs, d, fill[:c.polys]...))
+			}
+			for i := range factors {
+				dst = append(dst, g.blank(c.polys, limbs, cutrantt.Coeffs(1)))
+				for t := range c.terms {
+					if c.gaps > 0 && (i*c.terms+t)%c.gaps == 1 || c.gaps > 0 && i == 1 {
+						factors[i] = append(factors[i], pair{})
+						continue
+					}
+					factors[i] = append(factors[i], g.batch(limbs, d, []pattern{largest, random, extremes}[(i+t/9)%3]))
+				}
+			}
+			what := fmt.Sprintf("%d sums of %d products of %d polynomials", c.sums, c.terms, c.polys)
+			g.many(what, dst, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+				rows := make([][]*cutrantt.Batch, c.sums)
+				for i := range rows {
+					rows[i] = of(factors[i])
+				}
+				return cutrantt.SumProducts(r, of(dst), of(a), rows)
+			})
+			for _, p := range a {
+				g.same("shared factor of "+what, p)
+			}
+		}
+	})
+}
+
 // TestOneKey compares key switches of many items under one key with the reference:
 // GPUs of servers then have the sums from the tensor cores, 16 items at a time, where a
 // digit's and a key's residues at their largest meet 16 at once.
@@ -328,6 +368,28 @@ func refuseProducts(t *testing.T, r cutrantt.Ring, d cutrantt.Domain,
 		cutrantt.ErrForeign)
 	wantErr(t, "a product of coefficients",
 		cutrantt.MulTensor(r, list{three}, list{batch(2, q, cutrantt.Coeffs(4))}, list{low}), cutrantt.ErrDomain)
+	one, two := batch(1, q, d), list{low}
+	for _, c := range []struct {
+		what   string
+		dst, a list
+		b      []list
+		want   error
+	}{
+		{"sums of other rows", list{dst}, two, nil, cutrantt.ErrShape},
+		{"sums of nothing", list{dst}, nil, []list{nil}, cutrantt.ErrForeign},
+		{"a row too short", list{dst}, two, []list{{}}, cutrantt.ErrShape},
+		{"a factor of two polynomials", list{dst}, two, []list{{low}}, cutrantt.ErrShape},
+		{"a factor of other limbs", list{dst}, two, []list{{batch(1, q[:2], d)}}, cutrantt.ErrShape},
+		{"a factor of coefficients", list{dst}, two, []list{{batch(1, q, cutrantt.Coeffs(4))}}, cutrantt.ErrDomain},
+		{"shared factors of other shapes", list{dst}, list{low, one}, []list{{one, one}}, cutrantt.ErrShape},
+		{"a sum of one polynomial", list{batch(1, q, d)}, two, []list{{one}}, cutrantt.ErrShape},
+		{"a sum that is nothing", list{nil}, two, []list{{one}}, cutrantt.ErrForeign},
+		{"a sum in its factor", list{low}, two, []list{{one}}, cutrantt.ErrShape},
+		{"one sum twice", list{dst, dst}, two, []list{{one}, {one}}, cutrantt.ErrShape},
+		{"other layouts", list{dst}, two, []list{{batch(1, q, cutrantt.NTT(8))}}, cutrantt.ErrDomain},
+	} {
+		wantErr(t, c.what, cutrantt.SumProducts(r, c.dst, c.a, c.b), c.want)
+	}
 	wantErr(t, "quotients of other shapes", cutrantt.DivRounds(r, list{batch(2, q[:1], d), batch(2, q[:2], d)},
 		list{low, dst}), cutrantt.ErrShape)
 	wantErr(t, "a quotient in its source", cutrantt.DivRounds(r, list{low}, list{low}), cutrantt.ErrShape)

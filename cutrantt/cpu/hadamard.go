@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"fmt"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
@@ -209,6 +211,45 @@ func (r *ring) mulRows(z, x, y []uint32, acc bool, m *barrett) {
 	for j := range z {
 		z[j] = m.mul(x[j], y[j])
 	}
+}
+
+// SumProducts sums piece by piece, so that a piece stays in the cache until its sum is complete.
+func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) error {
+	for _, list := range append([][]*cutrantt.Batch{dst, a}, b...) {
+		for _, x := range list {
+			if x == nil {
+				continue // a product that is left out
+			}
+			if err := r.check.Batches(x); err != nil {
+				return err
+			}
+		}
+	}
+	if d := a[0].Domain(); d.N2 != 1 {
+		return fmt.Errorf("%w: sums of products with %d columns", cutrantt.ErrNotSupported, d.N2)
+	}
+	limbs := a[0].Limbs()
+	r.eachRows(1, len(limbs), 1, 2*len(a)*len(dst), func(_, l, lo, hi int) {
+		m := r.moduli[limbs[l]]
+		for i, z := range dst {
+			for p := range z.Polys() {
+				sum, more := r.limb(z, p, l)[lo:hi], false
+				for t, y := range b[i] {
+					if y != nil {
+						r.mulRows(sum, r.limb(a[t], p, l)[lo:hi], r.limb(y, 0, l)[lo:hi], more, &m.barrett)
+						more = true
+					}
+				}
+				if !more {
+					clear(sum)
+				}
+			}
+		}
+	})
+	for _, z := range dst {
+		z.SetDomain(a[0].Domain())
+	}
+	return nil
 }
 
 // addTo adds y to x, both in [0, q).

@@ -49,8 +49,8 @@ const argumentWords = 32
 type kernelArgs interface {
 	args | tableArgs | passTableArgs | splitArgs | inverseArgs | upArgs | relayoutArgs |
 		elementArgs | constantArgs | automorphismArgs | digitArgs | basisArgs | extendArgs | sampleArgs | setArgs |
-		productArgs | embedArgs | smallArgs | expandArgs | encryptArgs | innerArgs | divideArgs | collectArgs |
-		packedArgs
+		productArgs | sumArgs | embedArgs | smallArgs | expandArgs | encryptArgs | innerArgs | divideArgs |
+		collectArgs | packedArgs
 }
 
 type args struct {
@@ -186,6 +186,11 @@ type encryptArgs struct {
 	small                                 driver.Pointer
 	smallSize, messageSize, transformSize uint64
 	first, maskLabel, last                uint32
+}
+
+type sumArgs struct {
+	args
+	terms, sums uint32
 }
 
 type innerArgs struct {

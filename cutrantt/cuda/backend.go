@@ -24,6 +24,7 @@ var (
 	_ cutrantt.Tuner      = (*backend)(nil)
 	_ cutrantt.Ring       = (*ring)(nil)
 	_ cutrantt.Health     = (*ring)(nil)
+	_ cutrantt.Recorder   = (*ring)(nil)
 	_ meter.Meter         = (*ring)(nil)
 	_ cutrantt.Operand    = (*operand)(nil)
 )
@@ -232,6 +233,10 @@ func (b *backend) Columns(logN int) int {
 	return 8
 }
 
+// SumColumns is the n2 with which an H200 bootstraps fastest, and for which there is a kernel of SumProducts
+// (docs/lab/gpu.md).
+func (b *backend) SumColumns(int) int { return sumsColumns }
+
 // Ordinal is the number that Open takes.
 func (b *backend) Ordinal() int { return b.about.Ordinal }
 
@@ -269,16 +274,11 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 			"%w: %d moduli, at most %d are possible", cutrantt.ErrNotSupported, len(moduli), maxLimbs,
 		)
 	}
-	r := &ring{backend: b, check: c, n: c.N(), logN: c.LogN(), method: opts.Method}
-	r.lists, r.bases, r.passes = make(map[string]pointer), make(map[string]basis), make(map[plan]table)
-	r.conversions, r.fews, r.switchings = make(map[string]conversion), make(map[string]few), make(map[string]*switching)
-	r.packings = make(map[string]packing)
+	r := b.emptyRing(c, opts.Method)
 	err = b.locked(func() (err error) {
-		if r.pool, err = newPool(b); err != nil {
+		if err = r.open(); err != nil {
 			return err
 		}
-		r.launcher = b.drv.NewLauncher(r.pool.stream, b.early)
-		r.pool.launcher = r.launcher
 		words := make([]uint32, 0, len(moduli)*modWords)
 		for _, m := range moduli {
 			words = append(words, modulusWords(m)...)
@@ -290,6 +290,25 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 		return nil, err
 	}
 	return r, nil
+}
+
+// emptyRing makes a ring without memory and a stream, which open gives it.
+func (b *backend) emptyRing(c *check.Ring, m cutrantt.Method) *ring {
+	r := &ring{backend: b, check: c, n: c.N(), logN: c.LogN(), method: m}
+	r.lists, r.bases, r.passes = make(map[string]pointer), make(map[string]basis), make(map[plan]table)
+	r.conversions, r.fews, r.switchings = make(map[string]conversion), make(map[string]few), make(map[string]*switching)
+	r.packings = make(map[string]packing)
+	return r
+}
+
+// open needs the backend's context.
+func (r *ring) open() (err error) {
+	if r.pool, err = newPool(r.backend); err != nil {
+		return err
+	}
+	r.launcher = r.backend.drv.NewLauncher(r.pool.stream, r.backend.early)
+	r.pool.launcher = r.launcher
+	return nil
 }
 
 // locked runs f on a thread with the backend's context. On a GPU that failed it

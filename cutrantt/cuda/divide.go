@@ -41,7 +41,7 @@ func (r *ring) divide(items []divideItem, rest []tensor, polys int, drop, keep [
 	log := log2(r.n / n2)
 	single := r.single(n2) && leastDown <= log && log <= mostDown
 	var plain table
-	if turned && single {
+	if turned {
 		if plain, err = r.twiddles(r.n / n2); err != nil {
 			return err
 		}
@@ -76,33 +76,8 @@ func (r *ring) divide(items []divideItem, rest []tensor, polys int, drop, keep [
 	if a.limbs, err = r.list(keep); err != nil {
 		return err
 	}
-	if !turned {
-		return launchItems(r, "down", all*(r.n>>10), len(keep), 256, 0, a, items)
-	}
-	return r.divideAndTurn(items, polys, keep, n2, a)
-}
-
-// divideAndTurn is the last step of divide where no kernel has both.
-func (r *ring) divideAndTurn(items []divideItem, polys int, keep []int, n2 int, a divideArgs) error {
-	all := len(items) * polys
-	t, release, err := r.scratch(all, len(keep))
-	if err != nil {
-		return err
-	}
-	defer release()
-	to := slices.Clone(items)
-	for i := range to {
-		to[i].dst = t.poly(i * polys)
-	}
-	if err := launchItems(r, "down", all*(r.n>>10), len(keep), 256, 0, a, to); err != nil {
-		return err
-	}
-	for i, it := range items {
-		if err := r.turn(it.dst, to[i].dst, polys, keep, n2, it.numbers.galois); err != nil {
-			return err
-		}
-	}
-	return nil
+	a.logN2 = uint32(log2(n2))
+	return launchItems(r, "down", all*(r.n>>10), len(keep), 256, 0, a, items)
 }
 
 // turn queues the automorphism X -> X^g in the transform domain.

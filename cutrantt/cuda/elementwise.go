@@ -106,6 +106,13 @@ func (r *ring) with(data []byte, f func(x pointer) error) error {
 	if len(data) == 0 {
 		return nil
 	}
+	if r.recorded != nil {
+		x, err := r.recorded.constant(data)
+		if err != nil {
+			return err
+		}
+		return f(x)
+	}
 	if r.backend.mapped && len(data) <= chunk {
 		return r.inPlace(data, f)
 	}

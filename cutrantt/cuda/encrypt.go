@@ -88,7 +88,7 @@ func (r *ring) publicEncryption(
 	pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
 ) (*encryption, error) {
 	o, ok := pk.(*operand)
-	if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
+	if !ok || o == nil || o.ring != r.base() || o.mem.Len() == 0 {
 		return nil, fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
 	}
 	if o.shape.Polys != 2 {

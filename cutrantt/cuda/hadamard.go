@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
@@ -148,6 +149,9 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 	if err := check.Method(r.method, b); err != nil {
 		return nil, err
 	}
+	if r.recorded != nil { // it would be for this ring alone
+		return nil, fmt.Errorf("%w: an operand made within a recording", cutrantt.ErrNotSupported)
+	}
 	n2 := int(b.Domain().N2)
 	o := &operand{ring: r, shape: b.Shape().Clone(), words: n2}
 	toom := r.fixed(n2) == cutrantt.MethodToomCook4
@@ -185,13 +189,14 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 
 func (r *ring) MulOperand(dst, a *cutrantt.Batch, b cutrantt.Operand) error {
 	o, ok := b.(*operand)
-	if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
+	if !ok || o == nil || o.ring != r.base() || o.mem.Len() == 0 {
 		return fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
 	}
 	where, err := r.check.Operand(dst, a, o.shape)
 	if err != nil {
 		return err
 	}
+	r.recorded.noteKey(o)
 	err = r.exec(func() error { return r.mulOperand(dst, a, o, where) }, dst, a)
 	runtime.KeepAlive(o)
 	if err == nil {
@@ -226,5 +231,75 @@ func (r *ring) mulOperand(dst, a *cutrantt.Batch, o *operand, where []int) error
 	return r.multiply(v, r.tensor(dst), limbs, n2, product{
 		terms: a.Polys(), results: results, a: x, ai: x.stride,
 		b: y, bs: y.stride, bi: uint64(results) * y.stride, at: at,
+	})
+}
+
+// The kernel for sums of products (kernels/sums.cu) is for sumsColumns columns. It makes sumsTogether of them at a
+// time.
+const (
+	sumsColumns  = 4
+	sumsTogether = 4
+)
+
+func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) error {
+	all := slices.Concat(dst, a)
+	for _, row := range b {
+		for _, y := range row {
+			if y != nil {
+				all = append(all, y)
+			}
+		}
+	}
+	if err := r.check.Batches(all...); err != nil {
+		return err
+	}
+	limbs, d := a[0].Limbs(), a[0].Domain()
+	rows := (len(dst) + sumsTogether - 1) / sumsTogether * sumsTogether
+	words := 2*(len(a)+len(dst)) + rows*len(a)
+	if !r.backend.tensor || d.N2 != sumsColumns || a[0].Polys() != 2 || 8*words > pageable {
+		return fmt.Errorf("%w: %d sums of %d products of %d polynomials with %d columns at once",
+			cutrantt.ErrNotSupported, len(dst), len(a), a[0].Polys(), d.N2)
+	}
+	table := make([]uint64, 0, words)
+	for _, x := range slices.Concat(a, dst) {
+		t := r.tensor(x)
+		table = append(table, uint64(t.at), t.stride)
+	}
+	factors := table[len(table):words]
+	for i, row := range b {
+		for t, y := range row {
+			if y != nil {
+				factors[t*rows+i] = uint64(r.tensor(y).at)
+			}
+		}
+	}
+	err := r.exec(func() error { return r.sumProducts(table[:words], len(a), len(dst), limbs) }, all...)
+	if err != nil {
+		return err
+	}
+	for _, x := range dst {
+		x.SetDomain(d)
+	}
+	return nil
+}
+
+// sumProducts queues the kernel with its table (struct SumArgs of kernels/args.cuh).
+func (r *ring) sumProducts(table []uint64, terms, sums int, limbs []int) error {
+	n1 := r.n / sumsColumns
+	t, err := r.twiddles(n1)
+	if err != nil {
+		return err
+	}
+	list, err := r.list(limbs)
+	if err != nil {
+		return err
+	}
+	a := sumArgs{
+		args:  args{limbs: list, tw: t.at, ts: t.stride, logN2: uint32(log2(sumsColumns))},
+		terms: uint32(terms), sums: uint32(sums),
+	}
+	return r.with(bytesOf(table), func(x pointer) error {
+		a.a = x
+		return launch(r, numbered("sums", sumsColumns), max(n1/128, 1), len(limbs), 128, 0, a)
 	})
 }

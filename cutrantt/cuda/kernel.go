@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/hencedge/hencedge/internal/meter"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
 )
 
 // GraphsVariable is the environment variable that says whether operations of several
 // kernels replay a CUDA graph: "on", "off" or "auto". "auto", the default, uses graphs
-// for the encryptions that they make faster, if the driver has graphs. Results are the
-// same.
+// for the encryptions that they make faster and for recordings (cutrantt.Recorder), if the
+// driver has graphs. Results are the same.
 const GraphsVariable = "CUTRANTT_CUDA_GRAPHS"
 
 // graphUse says which operations are queued as graphs.
@@ -250,6 +252,138 @@ func (r *ring) releaseCollected() {
 		return
 	}
 	_ = r.exec(r.queueCollected)
+	r.drop()
+}
+
+// recording is kernels that are queued as one graph. They were recorded on a ring of their own, with batches and keys
+// of the ring that made it: so its memory, which their arguments name, serves nothing else. They run in the stream of
+// that ring.
+type recording struct {
+	of, own   *ring
+	graph     *driver.Graph
+	constants map[string]pointer // copied once, by content
+	batches   []*cutrantt.Batch  // of the ring of, used by the kernels
+	keys      []*operand
+}
+
+// Record makes the tables in the first call of f, and records the second one.
+func (r *ring) Record(f func(on cutrantt.Ring) error) (cutrantt.Recording, error) {
+	if r.backend.graphs == graphsOff || r.recorded != nil || r.backend.mapped {
+		return nil, fmt.Errorf("%w: recordings without graphs, or within one another", cutrantt.ErrNotSupported)
+	}
+	if err := r.Sync(); err != nil { // f uses what is under way, in another stream
+		return nil, err
+	}
+	own := r.backend.emptyRing(r.check, r.method)
+	own.mods = r.mods
+	for i := range own.chosen {
+		own.chosen[i].Store(r.chosen[i].Load())
+	}
+	c := &recording{of: r, own: own, constants: make(map[string]pointer)}
+	own.recorded = c
+	if err := r.backend.locked(own.open); err != nil {
+		return nil, fmt.Errorf("cuda: %w", err)
+	}
+	if err := f(own); err != nil {
+		return nil, err
+	}
+	if err := own.Sync(); err != nil {
+		return nil, err
+	}
+	c.batches, c.keys = nil, nil
+	own.collect()
+	if err := f(own); err != nil {
+		own.drop()
+		return nil, err
+	}
+	err := own.exec(func() (err error) {
+		own.held = false
+		if c.graph, err = own.launcher.Record(); err != nil && !errors.Is(err, cutrantt.ErrDevice) {
+			err = fmt.Errorf("%w: a recording: %w", cutrantt.ErrNotSupported, err)
+		}
+		return err
+	})
+	if err != nil {
+		own.drop() // where exec did not get so far
+		return nil, err
+	}
+	runtime.AddCleanup(c, func(g *driver.Graph) { // the pool ends with the memory of batches
+		go func() { _ = r.backend.locked(func() error { return r.backend.drv.Destroy(g) }) }()
+	}, c.graph)
+	return c, nil
+}
+
+func (c *recording) Replay() error {
+	r := c.of
+	defer runtime.KeepAlive(c)
+	if err := r.check.Batches(c.batches...); err != nil {
+		return err
+	}
+	for _, o := range c.keys {
+		if o.mem.Len() == 0 {
+			return fmt.Errorf("%w: a key of the recording was released", cutrantt.ErrForeign)
+		}
+	}
+	return r.exec(func() error {
+		if err := r.begin(); err != nil {
+			return err
+		}
+		r.launches.Add(uint64(c.graph.Kernels()))
+		return r.backend.drv.Replay(c.graph, r.pool.stream)
+	})
+}
+
+// base is the ring whose batches and keys a ring works with.
+func (r *ring) base() *ring {
+	if r.recorded != nil {
+		return r.recorded.of
+	}
+	return r
+}
+
+// note keeps batches of another ring's memory, if c records.
+func (c *recording) note(batches []*cutrantt.Batch) {
+	if c == nil {
+		return
+	}
+	for _, b := range batches {
+		if b.Mem().(*memory).pool != c.own.pool {
+			c.batches = append(c.batches, b)
+		}
+	}
+}
+
+// noteKey keeps a key, if c records.
+func (c *recording) noteKey(o *operand) {
+	if c != nil {
+		c.keys = append(c.keys, o)
+	}
+}
+
+// constant copies data to memory that keeps it for the life of the recording. What waits to be recorded goes on
+// waiting: the copy is in the stream in which it will run.
+func (c *recording) constant(data []byte) (pointer, error) {
+	if at, ok := c.constants[string(data)]; ok {
+		return at, nil
+	}
+	at, err := c.own.pool.fresh((len(data) + 3) / 4)
+	if err != nil {
+		return 0, err
+	}
+	err = c.of.exec(func() error {
+		if err := c.of.backend.drv.CopyIn(at, data, c.of.pool.stream); err != nil {
+			return err
+		}
+		return c.of.backend.drv.Wait(c.of.pool.stream)
+	})
+	if err == nil {
+		c.constants[string(data)] = at
+	}
+	return at, err
+}
+
+// drop forgets what collect made wait.
+func (r *ring) drop() {
 	_ = r.turns.do(func() error {
 		if r.held {
 			r.held = false

@@ -114,12 +114,13 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 			return err
 		}
 		o, ok := it.Key.(*operand)
-		if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
+		if !ok || o == nil || o.ring != r.base() || o.mem.Len() == 0 {
 			return fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
 		}
 		if o.words != n2 {
 			return fmt.Errorf("%w: the key is prepared for another method", cutrantt.ErrNotSupported)
 		}
+		r.recorded.noteKey(o)
 		work[i] = keySwitch{dst: r.tensor(it.Dst), x: r.tensor(it.X), key: o.tensor(), galois: max(it.Galois, 1)}
 		if it.Low != nil {
 			work[i].low = r.tensor(it.Low)

@@ -21,6 +21,7 @@ func TestLayout(t *testing.T) {
 		constantArgs{}, automorphismArgs{}, digitArgs{}, basisArgs{}, extendArgs{}, sampleArgs{},
 		setArgs{}, productArgs{},
 		embedArgs{}, smallArgs{}, expandArgs{}, encryptArgs{}, innerArgs{}, divideArgs{}, collectArgs{}, packedArgs{},
+		sumArgs{},
 		job{}, packedLimb{}, tensorItem{}, innerItem{}, divideItem{}, collectItem{}, packedItem{},
 	} {
 		typ := reflect.TypeOf(v)
@@ -137,7 +138,7 @@ func TestFused(t *testing.T) {
 			have[e] = true
 		}
 	}
-	want := []string{"down", "collect", "square_4", "square_8", "onekey_4"}
+	want := []string{"down", "collect", "square_4", "square_8", "onekey_4", numbered("sums", sumsColumns)}
 	for _, n2 := range []int{1, 2, 4, 8, 16} {
 		want = append(want, numbered("tensor", n2), numbered("inner", n2))
 	}

@@ -101,6 +101,21 @@ func (p *pool) kind(k block) (driver.Pointer, error) {
 	return m, err
 }
 
+// fresh allocates device memory for n words that nothing has used, until the pool ends. It needs the backend's
+// context.
+func (p *pool) fresh(n int) (driver.Pointer, error) {
+	size := class(4 * n)
+	m, err := p.b.drv.Alloc(size)
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held[m] = false
+	p.out += size
+	return m, nil
+}
+
 // full reports whether size more bytes exceed the limit.
 func (p *pool) full(size int) bool {
 	p.mu.Lock()

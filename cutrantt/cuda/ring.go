@@ -41,6 +41,7 @@ type ring struct {
 	timed    driver.Event                // to be recorded before the next kernel; 0: none
 	held     bool                        // TimeRun collects the kernels of all calls
 	chosen   [maxLogN2 + 1]atomic.Uint32 // Hadamard method for each log2 n2, once it is known
+	recorded *recording                  // which this ring is for; nil: none
 }
 
 func (r *ring) Backend() cutrantt.Backend  { return r.backend }
@@ -53,6 +54,7 @@ func (r *ring) Method() cutrantt.Method    { return r.method }
 // batches stay alive until it is queued.
 func (r *ring) exec(f func() error, batches ...*cutrantt.Batch) error {
 	defer runtime.KeepAlive(batches)
+	r.recorded.note(batches)
 	err := r.turns.do(func() error {
 		r.evict()
 		return r.backend.locked(func() error { return r.replayed(r.backend.graphs == graphsOn, f) })

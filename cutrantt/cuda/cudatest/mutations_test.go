@@ -11,20 +11,21 @@ func (m mutation) fault() fault.Fault {
 }
 
 const (
-	transforms   = "Transform|Blocks"
-	conversions  = "Convert"
-	elements     = "Elementwise"
-	products     = "Mul|Product"
-	bases        = "Extend|DivRound"
-	divisions    = "DivRounds|SwitchKeys"
-	switches     = "SwitchKeys|MulTensor"
-	oneKeys      = "OneKey"
-	samples      = "Sample|Set"
-	encryptions  = "Encrypting"
-	automorphism = "Automorphism"
-	packings     = "LoadPacked"
-	stores       = "StorePacked"
-	slots        = "EncryptingSlots"
+	transforms     = "Transform|Blocks"
+	conversions    = "Convert"
+	elements       = "Elementwise"
+	products       = "Mul|Product"
+	bases          = "Extend|DivRound"
+	divisions      = "DivRounds|SwitchKeys"
+	switches       = "SwitchKeys|MulTensor"
+	oneKeys        = "OneKey"
+	samples        = "Sample|Set"
+	encryptions    = "Encrypting"
+	automorphism   = "Automorphism"
+	packings       = "LoadPacked"
+	stores         = "StorePacked"
+	slots          = "EncryptingSlots"
+	sumsOfProducts = "SumProducts"
 )
 
 var mutations = []mutation{
@@ -193,6 +194,9 @@ var mutations = []mutation{
 		"mulc(o.x - v, inverse, q)", divisions},
 	{"no barrier before the image", "down.cu", "downColumns", "__syncthreads()", "__syncwarp()", divisions},
 	{"root of the image", "down.cu", "downColumns", "s &= 2 * n1 - 1", "s &= n1 - 1", divisions},
+	{"neighbours of an image", "down.cu", "turned", "__brev(b + j)", "__brev(b)", divisions},
+	{"sign of an image", "down.cu", "turned", "s >= n1 ? neg(y, q) : y", "y", divisions},
+	{"column of an image", "down.cu", "turned", "e & ((1u << p.logN2) - 1)", "i >> logn1", divisions},
 	{"sum not added", "down.cu", "Division", "low = add.at && k < numbers.lows ?", "low = add.at && k < 1 ?",
 		divisions},
 	{"blocks of a division at a time", "down.cu", "grouped", "first + rest % count", "first + rest / gridDim.y",
@@ -200,6 +204,18 @@ var mutations = []mutation{
 	{"digits without rounding", "digits.cuh", "Digits", "v = 1ull << 55", "v = 0", divisions},
 	{"quotient of the sum", "digits.cuh", "Digits", "(quotients >> 32)", "(quotients >> 33)", divisions},
 	{"factors of the last level", "inverse.cu", "INVERSE", "+ 2 * at.limb : at.tw", "+ at.limb : at.tw", divisions},
+	{"late light fold", "sums.cu", "sums", "== 12 / N - 1 && i + 1", "== 12 / N && i + 1", sumsOfProducts},
+	{"light fold without the high word", "sums.cu", "lightly", "(z >> 32) * r32 + (u32)z", "(u32)z",
+		sumsOfProducts},
+	{"factors of the sums before", "sums.cu", "sums", "i * rows + (g + r) / 2", "i * rows + r / 2",
+		sumsOfProducts},
+	{"second polynomial of a pair", "sums.cu", "sums", "(const u32*)pair.x + pair.y + off",
+		"(const u32*)pair.x + off", sumsOfProducts},
+	{"second polynomial of a sum", "sums.cu", "sums", "(u32*)sum.x + h * sum.y", "(u32*)sum.x", sumsOfProducts},
+	{"sums beyond the last", "sums.cu", "sums", "if (g + r >= p.sums) break;", "", sumsOfProducts},
+	{"factors that do not wrap", "sums.cu", "sums", "if (t > 0) b[t] = mulc(b[t], w, q);", "", sumsOfProducts},
+	{"factors that are left out", "sums.cu", "sums", "once(from + off + j * n1) : 0",
+		"once(from + off + j * n1) : 1", sumsOfProducts},
 	{"middle of the tensor", "keyswitch.cu", "tensor", "z[1][v] = add(z[1][v], z[1][v], k.q);", "", switches},
 	{"unfolded sum", "keyswitch.cu", "inner", "if (N == 16) { s0 = folded(s0, k); s1 = folded(s1, k); }",
 		"if (N == 16) s0 = folded(s0, k);", switches},

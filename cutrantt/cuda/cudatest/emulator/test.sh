@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of the CUDA backend on the emulated driver (README.md): the
-# suites of cutrantt, henc and henc/secret, and the evaluator's fallbacks, for the
+# suites of cutrantt, henc, henc/bfv and henc/secret, and the evaluator's fallbacks, for the
 # branches of the kernels, in several orders of threads, with and without work that
 # waits in its stream. At the end every kernel that kernels/zkernels.go lists must have run.
 # usage: test.sh [DIR]   the libraries go to DIR (default bin/emulator)
@@ -37,6 +37,7 @@ on 90 EMULATE_ORDER=backward EMULATE_STREAMS=late -- ./cutrantt/cuda
 on 80 EMULATE_ORDER=forward EMULATE_CAPABILITY=87 EMULATE_STREAMS=late -- ./cutrantt/cuda
 on 90 EMULATE_ORDER=backward EMULATE_STREAMS=late -- -run '^Test.*/^cuda$' ./cutrantt/conformance
 on 90 EMULATE_ORDER=2 CUTRANTT_TEST_BACKEND=cuda -- -run 'GPU|Encrypt|Secret|Seed|Operations|Hoisting|Methods|Batches|Transforms|Key|Share|Wipe' ./henc ./henc/secret
+on 90 EMULATE_ORDER=backward EMULATE_STREAMS=late -- -run GPU ./henc/bfv
 on 90 CUTRANTT_CUDA_GRAPHS=on EMULATE_ORDER=3 EMULATE_STREAMS=late -- -run '^Test(SwitchKeys|DivRounds)/^cuda$' ./cutrantt/conformance
 on 90 EMULATE_STREAMS=late -- -run 'FallbackOnGPU|SeveralGPUs' ./evaluator
 on 90 EMULATE_STREAMS=late -- -run OnGPU ./evaluator/engine

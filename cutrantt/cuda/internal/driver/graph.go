@@ -26,9 +26,10 @@ type waiting struct {
 	on     bool
 	nodes  []node
 	args   []byte // of all nodes, each from a multiple of 16 on
-	graphs map[string]*graph
+	graphs map[string]*Graph
 	mark   Event // to be recorded before what is queued next; 0: none
 	queued int   // since Mark: graphs, and launches that waited alone
+	parted bool  // since Hold: the driver was called for something else in the stream, or queued something
 }
 
 // next is where the arguments of the node after n begin, if its own begin at before.
@@ -47,8 +48,8 @@ func (w *waiting) key() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&w.nodes[0])), len(w.nodes)*int(unsafe.Sizeof(node{})))
 }
 
-// graph is an executable graph: a chain of kernels.
-type graph struct {
+// Graph is an executable graph: a chain of kernels.
+type Graph struct {
 	graph, exec uintptr
 	nodes       []uintptr
 	args        []byte // those that the nodes have now
@@ -89,7 +90,7 @@ func (d *Driver) Graphs() error {
 // A sequence of kernels that was there before, whatever their arguments, becomes the
 // same graph. Ask Graphs first.
 func (l *Launcher) Hold() {
-	l.waiting.on = true
+	l.waiting.on, l.waiting.parted = true, false
 	l.drv.mu.Lock()
 	defer l.drv.mu.Unlock()
 	if l.drv.held == nil {
@@ -118,6 +119,37 @@ func (l *Launcher) Drop() {
 	l.waiting.end()
 }
 
+// Record is Drop, but what waits becomes a graph. It fails if nothing waits, or if the stream was given anything else
+// since Hold. Destroy gives the graph back.
+func (l *Launcher) Record() (*Graph, error) {
+	defer l.Drop()
+	if l.waiting.parted || len(l.waiting.nodes) == 0 {
+		return nil, errParted
+	}
+	return l.build()
+}
+
+var errParted = errors.New("not only kernels, or too many")
+
+// Replay queues g in a stream, behind what waits there.
+func (d *Driver) Replay(g *Graph, s Stream) error {
+	if err := d.flush(s); err != nil {
+		return err
+	}
+	return d.check(symGraphLaunch, call(d.entry[symGraphLaunch], g.exec, uintptr(s)))
+}
+
+// Destroy gives g back; if it runs it ends first.
+func (d *Driver) Destroy(g *Graph) (err error) {
+	for s, h := range map[symbol]uintptr{symGraphExecDestroy: g.exec, symGraphDestroy: g.graph} {
+		err = errors.Join(err, d.check(s, call(d.entry[s], h)))
+	}
+	return err
+}
+
+// Kernels is how many kernels g has.
+func (g *Graph) Kernels() int { return len(g.nodes) }
+
 // Mark has e recorded before the next graph is queued, or launch that waited alone,
 // and counts those from here on. Release forgets an event that is not recorded yet.
 func (l *Launcher) Mark(e Event) { l.waiting.mark, l.waiting.queued = e, 0 }
@@ -128,6 +160,7 @@ func (l *Launcher) Queued() int { return l.waiting.queued }
 // begin is called before something that waited is queued.
 func (l *Launcher) begin() error {
 	l.waiting.queued++
+	l.waiting.parted = true
 	e := l.waiting.mark
 	if e == 0 {
 		return nil
@@ -161,6 +194,7 @@ func (d *Driver) flush(s Stream) error {
 	if l == nil {
 		return nil
 	}
+	l.waiting.parted = true
 	return l.Flush()
 }
 
@@ -190,7 +224,7 @@ func (l *Launcher) Flush() (err error) {
 			return err
 		}
 		if w.graphs == nil {
-			w.graphs = make(map[string]*graph)
+			w.graphs = make(map[string]*Graph)
 		}
 		w.graphs[string(w.key())] = g
 	} else if err := l.update(g); err != nil {
@@ -225,8 +259,8 @@ func (l *Launcher) nodeParams(n node, at int) *nodeParams {
 }
 
 // build makes the graph of what waits.
-func (l *Launcher) build() (*graph, error) {
-	d, g := l.drv, &graph{args: bytes.Clone(l.waiting.args)}
+func (l *Launcher) build() (*Graph, error) {
+	d, g := l.drv, &Graph{args: bytes.Clone(l.waiting.args)}
 	if err := d.check(symGraphCreate, call(d.entry[symGraphCreate], uintptr(unsafe.Pointer(&g.graph)), 0)); err != nil {
 		return nil, err
 	}
@@ -266,7 +300,7 @@ func (l *Launcher) build() (*graph, error) {
 
 // update gives the nodes of g the arguments that wait, where they differ; launches of
 // g that are queued keep theirs.
-func (l *Launcher) update(g *graph) error {
+func (l *Launcher) update(g *Graph) error {
 	d, w := l.drv, &l.waiting
 	return w.each(func(i int, n node, from, to int) error {
 		if bytes.Equal(g.args[from:to], w.args[from:to]) {
@@ -285,12 +319,9 @@ func (l *Launcher) update(g *graph) error {
 
 // Forget destroys the graphs that l keeps; those that run end first.
 func (l *Launcher) Forget() (err error) {
-	d := l.drv
 	for key, g := range l.waiting.graphs {
 		delete(l.waiting.graphs, key)
-		for s, h := range map[symbol]uintptr{symGraphExecDestroy: g.exec, symGraphDestroy: g.graph} {
-			err = errors.Join(err, d.check(s, call(d.entry[s], h)))
-		}
+		err = errors.Join(err, l.drv.Destroy(g))
 	}
 	return err
 }

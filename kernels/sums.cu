@@ -1,0 +1,88 @@
+// Sums of products that share their first factors (cutrantt.SumProducts): the factors of all sums are read once.
+#include "hadamard.cuh"
+
+// once reads a word that no thread reads again, past the first-level cache.
+DEV u32 once(const u32* from) {
+#ifdef EMULATED
+  return *from;
+#else
+  u32 x;
+  asm("ld.global.L1::no_allocate.u32 %0, [%1];" : "=r"(x) : "l"(from));
+  return x;
+#endif
+}
+
+// lightly: any z to a value below 2^62 + 2^32 that is congruent modulo q < 2^30.
+DEV u64 lightly(u64 z, u32 r32) {
+  z = (z >> 32) * r32 + (u32)z;
+  BELOW(z, (1ull << 62) + (1ull << 32));
+  return z;
+}
+
+// sums: pairs of polynomials times polynomials, G sums at a time, one block of N residues a thread. A pair is read
+// once for G sums; the first-level cache then has it for the others. An accumulator that was folded has room for 12
+// products more. a: see SumArgs; grid (n1/128, limbs).
+template <int N, int G> DEV void sums(const SumArgs& p) {
+  const u32 n1 = 1u << (p.logN - p.logN2), block = blockIdx.x * 128 + threadIdx.x;
+  if (block >= n1) return;
+  const u32 id = p.limbs[blockIdx.y], q = p.mods[id].q, r32 = p.mods[id].r32;
+  const uint2 w = N > 1 ? root(p.tw + id * p.ts, n1, block, q) : make_uint2(0, 0);
+  const u32 off = (blockIdx.y << p.logN) + block; // below 2^30: so few primes are 1 modulo 2N
+  const ulonglong2* pairs = (const ulonglong2*)p.a; // address and stride
+  const ulonglong2* factors = pairs + p.terms + p.sums;
+  const u32 rows = (p.sums + G - 1) / G * (G / 2); // of two addresses
+  for (u32 g = 0; g < p.sums; g += G) {
+    u64 z[G][2][N];
+#pragma unroll
+    for (int r = 0; r < G; r++)
+#pragma unroll
+      for (int j = 0; j < N; j++) z[r][0][j] = z[r][1][j] = 0;
+    for (u32 i = 0; i < p.terms; i++) {
+      u32 a[2][1][N];
+      const ulonglong2 pair = __ldg(pairs + i);
+      gather<1, N>(a[0], (const u32*)pair.x + off, n1);
+      gather<1, N>(a[1], (const u32*)pair.x + pair.y + off, n1);
+#pragma unroll
+      for (int r = 0; r < G; r++) {
+        const ulonglong2 at = __ldg(factors + i * rows + (g + r) / 2);
+        const u32* from = (const u32*)(r % 2 ? at.y : at.x); // null: left out
+        u32 b[N];
+#pragma unroll
+        for (int j = 0; j < N; j++) b[j] = from ? once(from + off + j * n1) : 0;
+#pragma unroll
+        for (int t = N - 1; t >= 0; t--) {
+#pragma unroll
+          for (int j = 0; j < N; j++) {
+            z[r][0][t] += (u64)b[j] * a[0][0][(t - j) & (N - 1)];
+            z[r][1][t] += (u64)b[j] * a[1][0][(t - j) & (N - 1)];
+          }
+          if (t > 0) b[t] = mulc(b[t], w, q); // for the outputs below t it wraps around
+        }
+      }
+      if (i % (12 / N) == 12 / N - 1 && i + 1 < p.terms)
+#pragma unroll
+        for (int r = 0; r < G; r++)
+#pragma unroll
+          for (int j = 0; j < N; j++) {
+            z[r][0][j] = lightly(z[r][0][j], r32);
+            z[r][1][j] = lightly(z[r][1][j], r32);
+          }
+    }
+    const Mod m = core(p.mods + id);
+#pragma unroll
+    for (int r = 0; r < G; r++) {
+      if (g + r >= p.sums) break;
+      const ulonglong2 sum = __ldg(pairs + p.terms + g + r);
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        u32 x[1][N];
+#pragma unroll
+        for (int j = 0; j < N; j++) x[0][j] = reduce(z[r][h][j], m);
+        scatter<1, N>((u32*)sum.x + h * sum.y + off, x, n1);
+      }
+    }
+  }
+}
+
+// cutrantt/cuda/hadamard.go mirrors N and G.
+KERNEL(SumArgs, 128, SINCE90(4, 3), sums_4) { SINCE80(sums<4, 4>(p);) }
