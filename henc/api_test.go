@@ -144,8 +144,13 @@ func (o *objects) addTo(t *testing.T, args arguments) {
 	args.add(o.keys, (*henc.EvaluationKeys)(nil), &henc.EvaluationKeys{},
 		&henc.EvaluationKeys{Sparse: &henc.SparseKeys{To: &henc.SwitchingKey{Value: &cutrantt.Batch{}}}},
 		&henc.EvaluationKeys{Relin: &henc.SwitchingKey{}, Galois: map[uint64]*henc.SwitchingKey{5: nil, 0: {}, 2: nil}})
+	args.add(o.keys.Relin, (*henc.SwitchingKey)(nil), &henc.SwitchingKey{},
+		&henc.SwitchingKey{Value: &cutrantt.Batch{}}, &henc.SwitchingKey{Value: o.ct.Value})
+	args.add([16]byte{}, [16]byte{1})
+	args.add(uint32(0), uint32(math.MaxUint32))
 	args.add(o.ct.Value, o.pk.Value, o.freed.Value, (*cutrantt.Batch)(nil), &cutrantt.Batch{})
 	args.add(o.key, (*secret.Key)(nil), &secret.Key{})
+	args.add((func(*henc.Evaluator) error)(nil), func(*henc.Evaluator) error { return nil })
 	args.add([]*henc.Evaluator(nil), []*henc.Evaluator{nil}, []*henc.Evaluator{o.ev}, []*henc.Evaluator{{}})
 	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{o.ct}, []*henc.Ciphertext{nil})
 	args.add((*henc.Ciphertexts)(nil), &henc.Ciphertexts{}, o.batch, must(o.be.Clone(o.batch))(t), o.freedBatch,

@@ -29,6 +29,7 @@ type options struct {
 	backend cutrantt.Backend
 	n2      int
 	ring    cutrantt.Options
+	more    []cutrantt.Modulus
 }
 
 // Option changes a default of NewContext.
@@ -42,17 +43,32 @@ func WithBackend(b cutrantt.Backend) Option { return func(o *options) { o.backen
 func WithN2(n2 int) Option { return func(o *options) { o.n2 = n2 } }
 
 // WithFastestN2 selects the columns that the backend multiplies and switches keys
-// fastest with, by its own measurement (cutrantt.Columns). An evaluator wants it:
+// fastest with, by its own measurement (FastestN2). An evaluator wants it:
 // ciphertexts that arrive in another domain are converted when they are read. The
 // default, DefaultN2, is the layout of the single-kernel transform, which suits
 // encryption.
 func WithFastestN2() Option { return WithN2(0) }
+
+// FastestN2 is what WithFastestN2 selects for b: cutrantt.SumColumns for parameters with levels for bootstrapping,
+// else cutrantt.Columns.
+func FastestN2(p Parameters, b cutrantt.Backend) int {
+	if p.UpperLevels() > 0 {
+		return cutrantt.SumColumns(b, p.LogN())
+	}
+	return cutrantt.Columns(b, p.LogN())
+}
 
 // WithWorkers bounds the CPU workers per operation; 0 means GOMAXPROCS.
 func WithWorkers(n int) Option { return func(o *options) { o.ring.Workers = n } }
 
 // WithMethod selects the algorithm of the Hadamard product.
 func WithMethod(m cutrantt.Method) Option { return func(o *options) { o.ring.Method = m } }
+
+// WithAuxiliary gives the ring further moduli, which follow those of the parameters. Package bfv computes modulo
+// them; no key and no ciphertext has limbs of them.
+func WithAuxiliary(m []cutrantt.Modulus) Option {
+	return func(o *options) { o.more = m }
+}
 
 // NewContext makes a context. It fails with ErrParams for zero parameters,
 // ErrDomain for an n2 that is not offered, or with the backend's error.
@@ -70,12 +86,12 @@ func NewContext(p Parameters, opts ...Option) (*Context, error) {
 		o.backend = defaultBackend()
 	}
 	if o.n2 == 0 {
-		o.n2 = cutrantt.Columns(o.backend, p.LogN())
+		o.n2 = FastestN2(p, o.backend)
 	}
 	if !slices.Contains([]int{1, 2, 4, 8, 16}, o.n2) {
 		return nil, fmt.Errorf("%w: n2 = %d is not one of 1, 2, 4, 8, 16", ErrDomain, o.n2)
 	}
-	ring, err := o.backend.NewRing(p.LogN(), p.Moduli(), o.ring)
+	ring, err := o.backend.NewRing(p.LogN(), append(p.Moduli(), o.more...), o.ring)
 	if err != nil {
 		return nil, fmt.Errorf("make the ring of %q on backend %s: %w", p.Name(), o.backend.Name(), err)
 	}
@@ -100,7 +116,7 @@ func (c *Context) Parameters() Parameters {
 	return c.params
 }
 
-// Ring is the arithmetic, over Parameters().Moduli().
+// Ring is the arithmetic, over Parameters().Moduli() and what WithAuxiliary adds.
 func (c *Context) Ring() cutrantt.Ring {
 	if c == nil {
 		return nil

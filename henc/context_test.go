@@ -29,9 +29,26 @@ func TestContextColumns(t *testing.T) {
 			t.Errorf("%s: n2 %v, %v; want %d", tt.name, ctx, err, tt.want)
 		}
 	}
+	boot, slow := must(henc.NamedInsecure("boot10-insecure"))(t), summing{reference.New()}
+	for _, p := range []henc.Parameters{p, boot} {
+		want := slow.Columns(p.LogN())
+		if p.UpperLevels() > 0 {
+			want = slow.SumColumns(p.LogN())
+		}
+		ctx, err := henc.NewContext(p, henc.WithBackend(slow), henc.WithFastestN2())
+		if err != nil || ctx.N2() != want {
+			t.Errorf("%s: n2 %v, %v; want %d", p.Name(), ctx, err, want)
+		}
+	}
 	for _, n2 := range []int{-1, 3, 32, 256 + 16} {
 		if _, err := henc.NewContext(p, henc.WithN2(n2)); !errors.Is(err, henc.ErrDomain) {
 			t.Errorf("n2 = %d: %v", n2, err)
 		}
 	}
 }
+
+// summing prefers one number of columns for most work, and another one for bootstrapping.
+type summing struct{ cutrantt.Backend }
+
+func (summing) Columns(int) int    { return 8 }
+func (summing) SumColumns(int) int { return 2 }

@@ -3,6 +3,8 @@ package henc
 import (
 	"fmt"
 	"math"
+
+	"github.com/hencedge/hencedge/cutrantt"
 )
 
 // Evaluator computes on ciphertexts with public keys only. Every operation
@@ -30,6 +32,22 @@ func (ev *Evaluator) Context() *Context {
 		return nil
 	}
 	return ev.ctx
+}
+
+// Record records what f does with an evaluator like ev: see cutrantt.Recorder. The context of on shares the ciphertexts
+// and plaintexts of ev's.
+func (ev *Evaluator) Record(f func(on *Evaluator) error) (cutrantt.Recording, error) {
+	if ev == nil || ev.ctx.ready() != nil || f == nil {
+		return nil, fmt.Errorf("record: %w: evaluator without a context, or nothing to record", ErrParams)
+	}
+	c := ev.ctx
+	r, ok := c.ring.(cutrantt.Recorder)
+	if !ok {
+		return nil, fmt.Errorf("record: %w by this backend", cutrantt.ErrNotSupported)
+	}
+	return r.Record(func(ring cutrantt.Ring) error {
+		return f(NewEvaluator(&Context{params: c.params, ring: ring, n2: c.n2, encoder: c.encoder}, ev.keys))
+	})
 }
 
 // rescaled is the scale after rescaling from level.

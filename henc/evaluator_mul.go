@@ -86,3 +86,41 @@ func (be *BatchEvaluator) multiply(op string, merge bool, a, b *Ciphertexts) (*C
 		c.Do(func() error { return cutrantt.SwitchKeys(ctx.ring, ctx.gadget(), items) })
 	})
 }
+
+// Relinearise makes ciphertexts of degree 1 from products (d0, d1, d2) of degree 2, three polynomials each in one
+// batch, at a level and scale: (d0, d1) plus d2 switched from s^2. All use the evaluator's key. Each result has
+// memory of its own.
+func (ev *Evaluator) Relinearise(products *cutrantt.Batch, level int, scale float64) ([]*Ciphertext, error) {
+	const op = "relinearise"
+	if ev == nil || ev.ctx == nil {
+		return nil, fmt.Errorf("%s: %w: evaluator without a context", op, ErrParams)
+	}
+	if products == nil || products.Polys()%3 != 0 {
+		return nil, fmt.Errorf("%s: %w: products have three polynomials each", op, ErrDegree)
+	}
+	ctx := ev.ctx
+	if err := ctx.checkIn("product", products, products.Polys(), level, scale, ctx.Domain()); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	key, err := ev.relin(op, level)
+	if err != nil {
+		return nil, err
+	}
+	c, limbs := chain.New(ctx.ring), products.Limbs()
+	out := make([]*Ciphertext, products.Polys()/3)
+	items := make([]cutrantt.KeySwitch, len(out))
+	for i := range out {
+		out[i] = &Ciphertext{Value: c.Result(2, limbs, ctx.Domain()), Level: level, Scale: scale}
+		items[i] = cutrantt.KeySwitch{
+			Dst: out[i].Value, X: c.Poly(products, 3*i+2), Low: c.View(products, 3*i, 3*i+2, 0, len(limbs)), Key: key,
+		}
+	}
+	c.Do(func() error { return cutrantt.SwitchKeys(ctx.ring, ctx.gadget(), items) })
+	for _, ct := range out {
+		_, _ = c.Keep(ct.Value)
+	}
+	if err := c.Close(); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return out, nil
+}

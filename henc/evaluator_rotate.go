@@ -87,6 +87,29 @@ func (ev *Evaluator) Conjugate(a *Ciphertext) (*Ciphertext, error) {
 	return r[0].At(0), nil
 }
 
+// Automorphisms applies X -> X^g for each odd element g below 2N. It needs the Galois key of each element but 1.
+// Result i is that of element i; as in RotateMany the results share the digits of a.
+func (ev *Evaluator) Automorphisms(a *Ciphertext, elements []uint64) ([]*Ciphertext, error) {
+	const op = "automorphism"
+	if err := ev.valid(op, a); err != nil {
+		return nil, err
+	}
+	for _, g := range elements {
+		if g%2 == 0 || g >= uint64(2*ev.ctx.params.N()) {
+			return nil, fmt.Errorf("%s: %w: element %d is not odd or not below 2N", op, ErrParams, g)
+		}
+	}
+	rs, err := ev.batch().automorphisms(op, alone(a), elements)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*Ciphertext, len(rs))
+	for i, r := range rs {
+		out[i] = r.At(0)
+	}
+	return out, nil
+}
+
 // SumSlots sets slot j to the sum over i < n of slot j + i*stride, by log2(n)
 // rotations by stride, 2*stride, ..., n/2*stride. n must be a power of two with
 // 1 <= n <= N/2.

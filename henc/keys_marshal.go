@@ -21,12 +21,13 @@ import (
 //
 //	public key:      [version, 2, params, id, epoch, key]
 //	evaluation keys: [version, 3, params, id, epoch, [relin?], [[element, key], ...], [to, from]?]
+//	switching key:   [version, 5, params, id, epoch, key]
 //	key:             [seed, b, null] or [null, b, a]
 //
 // b and a are packed residues over all moduli, of every digit in turn. seed stands
 // for a: digit d is the uniform stream LabelKeyA + d in the domain ntt/1. The
 // elements ascend. Sets with upper levels, and no others, end with the keys to and from the sparse
-// secret, or an empty array; the first of them has the moduli of SparseLimbs only.
+// secret, or an empty array; the first of them has the moduli of SparseLimbs only, and so has a switching key.
 
 // ErrInsecureKey: keys of parameters that are not secure are neither written nor
 // read.
@@ -368,10 +369,7 @@ func (c *Context) serialisable(present bool) error {
 	if !present {
 		return fmt.Errorf("%w: nil key", ErrParams)
 	}
-	if c.params.Insecure() {
-		return fmt.Errorf("%w: %q", ErrInsecureKey, c.params.Name())
-	}
-	return nil
+	return c.params.CheckKeys()
 }
 
 func (c *Context) checkElement(g uint64) error {

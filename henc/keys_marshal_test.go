@@ -223,8 +223,14 @@ func FuzzUnmarshalKeys(f *testing.F) {
 	small := &henc.EvaluationKeys{Relin: r.keys.Relin, KeyID: r.pk.KeyID}
 	f.Add(must(r.ctx.MarshalPublicKey(r.pk))(f))
 	f.Add(must(r.ctx.MarshalEvaluationKeys(small))(f))
+	f.Add(must(r.ctx.MarshalSwitchingKey(switchingKey(f, r), r.pk.KeyID, 7))(f))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if k, h, err := r.ctx.UnmarshalSwitchingKey(b); err == nil {
+			if again, err := r.ctx.MarshalSwitchingKey(k, h.KeyID, h.Epoch); err != nil || !bytes.Equal(again, b) {
+				t.Errorf("switching key: accepted bytes are not what is written: %v", err)
+			}
+		}
 		if pk, err := r.ctx.UnmarshalPublicKey(b); err == nil {
 			if again, err := r.ctx.MarshalPublicKey(pk); err != nil || !bytes.Equal(again, b) {
 				t.Errorf("public key: accepted bytes are not what is written: %v", err)
@@ -236,6 +242,98 @@ func FuzzUnmarshalKeys(f *testing.F) {
 			}
 		}
 	})
+}
+
+// FuzzUnmarshalBootstrapKeys is FuzzUnmarshalKeys with parameters whose evaluation keys have those of bootstrapping.
+func FuzzUnmarshalBootstrapKeys(f *testing.F) {
+	ctx := must(henc.NewContext(must(henc.NamedBootstrap("boot15"))(f), henc.WithN2(1)))(f)
+	none := must(ctx.MarshalEvaluationKeys(&henc.EvaluationKeys{Epoch: 3}))(f)
+	key := must(secret.Generate(ctx, seedOf("fuzzed")))(f)
+	keys := must(ctx.MarshalEvaluationKeys(&henc.EvaluationKeys{Sparse: must(key.SparseKeys())(f)}))(f)
+	f.Add(none)
+	f.Add(keys[:len(none)+200])
+	f.Add(append(bytes.Clone(none[:len(none)-1]), 0x82))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		keys, err := ctx.UnmarshalEvaluationKeys(b)
+		if err != nil {
+			if streamed, err := ctx.ReadEvaluationKeys(bytes.NewReader(b)); err == nil || streamed != nil {
+				t.Errorf("refused as bytes, read from a stream: %v", err)
+			}
+			return
+		}
+		if again, err := ctx.MarshalEvaluationKeys(keys); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("accepted bytes are not what is written: %v", err)
+		}
+	})
+}
+
+// switchingKey is a key of level 0 to the rig's secret.
+func switchingKey(t testing.TB, r *rig) *henc.SwitchingKey {
+	t.Helper()
+	return must(r.key.CompactKey(must(secret.Generate(r.ctx, seedOf("from")))(t)))(t)
+}
+
+// TestSwitchingKeyRoundTrip: what is written is read back by any n2, and nothing else is read.
+func TestSwitchingKeyRoundTrip(t *testing.T) {
+	a, b := newRig(t, keyRig, 16), newRig(t, keyRig, 1)
+	key := switchingKey(t, a)
+	file := must(a.ctx.MarshalSwitchingKey(key, a.pk.KeyID, 7))(t)
+	back, h, err := b.ctx.UnmarshalSwitchingKey(file)
+	if err != nil || h != (henc.KeyHeader{Params: b.p.Hash(), KeyID: a.pk.KeyID, Epoch: 7}) || *back.Seed != *key.Seed {
+		t.Fatalf("%+v: %v", h, err)
+	}
+	if !slices.Equal(download(t, b, back.Value), download(t, b, switchingKey(t, b).Value)) {
+		t.Error("residues changed")
+	}
+	if again := must(b.ctx.MarshalSwitchingKey(back, h.KeyID, 7))(t); !bytes.Equal(again, file) {
+		t.Error("writing again gives other bytes")
+	}
+	edit := func(at int, v byte) []byte {
+		c := slices.Clone(file)
+		c[at] = v
+		return c
+	}
+	a.evaluator(t)
+	for name, c := range map[string]struct {
+		file []byte
+		want error
+	}{
+		"nothing":         {nil, henc.ErrTruncated},
+		"cut":             {file[:len(file)-1], henc.ErrTruncated},
+		"longer":          {append(slices.Clone(file), 0), henc.ErrMalformed},
+		"version":         {edit(1, 3), henc.ErrVersion},
+		"evaluation keys": {must(a.ctx.MarshalEvaluationKeys(a.keys))(t), henc.ErrKind},
+		"parameter hash":  {edit(10, ^file[10]), henc.ErrParams},
+		"no seed":         {edit(56, 0xf6), henc.ErrMalformed},
+		"a null key":      {edit(55, 0xf6), henc.ErrMalformed},
+	} {
+		if _, _, err := a.ctx.UnmarshalSwitchingKey(c.file); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	add, toy := newRig(t, "edge12-add", 16), newRig(t, "toy", 16)
+	for name, c := range map[string]struct {
+		ctx  *henc.Context
+		key  *henc.SwitchingKey
+		want error
+	}{
+		"no key":            {a.ctx, nil, henc.ErrParams},
+		"another shape":     {a.ctx, a.keys.Relin, henc.ErrParams},
+		"no special primes": {add.ctx, key, henc.ErrParams},
+		"insecure":          {toy.ctx, key, henc.ErrInsecureKey},
+	} {
+		if _, err := c.ctx.MarshalSwitchingKey(c.key, a.pk.KeyID, 1); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	for name, c := range map[string]struct {
+		ctx  *henc.Context
+		want error
+	}{"no special primes": {add.ctx, henc.ErrParams}, "insecure": {toy.ctx, henc.ErrInsecureKey}} {
+		if _, _, err := c.ctx.UnmarshalSwitchingKey(file); !errors.Is(err, c.want) {
+			t.Errorf("read, %s: %v, want %q", name, err, c.want)
+		}
+	}
 }
 
 // TestWriteEvaluationKeysStream: keys that are given one at a time are written as a whole

@@ -37,6 +37,62 @@ func (k *SparseKeys) Check(ctx *Context) error {
 	return nil
 }
 
+// MarshalSwitchingKey writes a key over Parameters.SparseLimbs, such as one of compact windows, with the id and the
+// epoch of the key pair that it belongs to. It fails like MarshalPublicKey.
+func (c *Context) MarshalSwitchingKey(k *SwitchingKey, id [16]byte, epoch uint32) ([]byte, error) {
+	const op = "write switching key"
+	if err := c.serialisable(k != nil); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	shape := sparseShape(c.params)
+	if shape.digits == 0 {
+		return nil, fmt.Errorf("%s: %w: %s has no special primes", op, ErrParams, c.params.Name())
+	}
+	w := wire.NewWriter(wire.KindSwitchingKey, c.params.Hash(), 6, shape.size(c.params, k.Seed != nil))
+	w.Blob(id[:])
+	w.Uint(uint64(epoch))
+	if err := c.writeKey(w, k.Value, k.Seed, shape); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return w.Bytes()
+}
+
+// UnmarshalSwitchingKey reads what MarshalSwitchingKey wrote, with the checks of UnmarshalPublicKey. The header only
+// says which key pair the key claims to belong to.
+func (c *Context) UnmarshalSwitchingKey(b []byte) (*SwitchingKey, KeyHeader, error) {
+	k, h, err := c.readSwitchingKey(b)
+	if err != nil {
+		return nil, KeyHeader{}, fmt.Errorf("read switching key: %w", err)
+	}
+	return k, h, nil
+}
+
+func (c *Context) readSwitchingKey(b []byte) (*SwitchingKey, KeyHeader, error) {
+	if err := c.serialisable(true); err != nil {
+		return nil, KeyHeader{}, err
+	}
+	shape, h := sparseShape(c.params), KeyHeader{Params: c.params.Hash()}
+	if shape.digits == 0 {
+		return nil, h, fmt.Errorf("%w: %s has no special primes", ErrParams, c.params.Name())
+	}
+	r, err := wire.NewReader(b, wire.KindSwitchingKey, 6)
+	if err != nil {
+		return nil, h, err
+	}
+	if err := c.keyHeader(r, wire.KindSwitchingKey, &h.KeyID, &h.Epoch); err != nil {
+		return nil, h, err
+	}
+	k, err := c.readSwitching(r, shape)
+	if err != nil {
+		return nil, h, err
+	}
+	if err := r.Close(); err != nil {
+		c.ring.Free(k.Value)
+		return nil, h, err
+	}
+	return k, h, nil
+}
+
 // keyShape is the moduli of a key and its digits: pairs (b_d, a_d).
 type keyShape struct {
 	limbs  []int

@@ -297,26 +297,17 @@ func (ev *Evaluator) Transform(a *Ciphertext, lt *LinearTransform) (*Ciphertext,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	defer func() { ev.free(turned...) }()
-	var above, below *Ciphertext // sums of the giant steps from 0 up, and below 0
-	if lt.steps.hi >= 0 {
-		above, err = ev.horner(lt, turned, scale, lt.steps.hi, max(lt.steps.lo, 0), -1)
-	}
-	if err == nil && lt.steps.lo < 0 {
-		below, err = ev.horner(lt, turned, scale, lt.steps.lo, min(lt.steps.hi, -1), 1)
-	}
+	sums, err := ev.inner(lt, turned, scale)
+	ev.free(turned...)
 	if err != nil {
-		ev.free(above, below)
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	if above == nil || below == nil {
-		if above == nil {
-			above = below
-		}
-		return above, nil
+	out, err := ev.outer(lt, sums)
+	ev.free(sums...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	defer ev.free(above, below)
-	return ev.Add(above, below)
+	return out, nil
 }
 
 // turn rotates a by every baby step: hoisted where there are keys, and the others by one more rotation
@@ -371,59 +362,133 @@ func (ev *Evaluator) turn(a *Ciphertext, s *steps) ([]*Ciphertext, error) {
 	return out, nil
 }
 
-// horner is the sum of the giant steps from, from+by, ..., to, each rotated to its place.
-func (ev *Evaluator) horner(
-	lt *LinearTransform, turned []*Ciphertext, scale float64, from, to, by int,
-) (*Ciphertext, error) {
-	var sum *Ciphertext
-	step := -by * lt.steps.size * lt.steps.stride
-	for g := from; ; g += by {
-		next, err := ev.inner(lt, turned, lt.giants[g], scale, sum)
-		ev.free(sum)
+// inner is the inner sums, of the giant steps from lo to hi: nil where there are no diagonals.
+func (ev *Evaluator) inner(lt *LinearTransform, turned []*Ciphertext, scale float64) ([]*Ciphertext, error) {
+	var used []int
+	var rows [][]*cutrantt.Batch
+	for g := lt.steps.lo; g <= lt.steps.hi; g++ {
+		if len(lt.giants[g]) == 0 {
+			continue
+		}
+		row := make([]*cutrantt.Batch, len(turned))
+		for _, t := range lt.giants[g] {
+			row[t.baby] = t.value
+		}
+		used, rows = append(used, g-lt.steps.lo), append(rows, row)
+	}
+	made, err := ev.ctx.results(
+		"inner sums", lt.level, 1, len(rows), scale, func(c *chain.Chain, out []*Ciphertexts) {
+			sums, factors := make([]*cutrantt.Batch, len(out)), make([]*cutrantt.Batch, len(turned))
+			for i, r := range out {
+				sums[i] = r.whole
+			}
+			for i, t := range turned {
+				factors[i] = t.Value
+			}
+			c.Do(func() error { return cutrantt.SumProducts(ev.ctx.ring, sums, factors, rows) })
+		},
+	)
+	if err != nil {
+		return nil, err
+	}
+	sums := make([]*Ciphertext, lt.steps.hi-lt.steps.lo+1)
+	for i, at := range used {
+		sums[at] = made[i].At(0)
+	}
+	return sums, nil
+}
+
+// outer is the sum of the inner sums, each rotated to its giant step. It frees or returns those that it has used
+// and sets them to nil.
+func (ev *Evaluator) outer(lt *LinearTransform, sums []*Ciphertext) (*Ciphertext, error) {
+	s := &lt.steps
+	take := func(g int) *Ciphertext {
+		if g < s.lo || g > s.hi {
+			return nil
+		}
+		sum := sums[g-s.lo]
+		sums[g-s.lo] = nil
+		return sum
+	}
+	by := s.size * s.stride
+	var ends [2]*Ciphertext // of the giant steps that are left from 1 up, and from -1 down
+	for g := max(s.hi, -s.lo); g > 0; g-- {
+		var err error
+		for i, next := range []*Ciphertext{take(g), take(-g)} {
+			if ends[i], err = ev.plus(ends[i], next); err != nil {
+				ev.free(ends[1-i])
+				return nil, err
+			}
+		}
+		turned, err := ev.rotateBoth(ends, by)
+		ev.free(ends[:]...)
 		if err != nil {
 			return nil, err
 		}
-		rest := 0 // steps that the sum still has to turn by here
-		if sum = next; g != to {
-			rest = 1
-		} else if to > 0 {
-			rest = to
-		} else if to < 0 {
-			rest = -to
-		}
-		for range rest {
-			next, err := ev.Rotate(sum, step)
-			ev.free(sum)
-			if err != nil {
-				return nil, err
-			}
-			sum = next
-		}
-		if g == to {
-			return sum, nil
-		}
+		ends = turned
 	}
+	sum, err := ev.plus(ends[0], ends[1])
+	if err != nil {
+		return nil, err
+	}
+	return ev.plus(sum, take(0))
 }
 
-// inner is start plus the products of one giant step. start may be nil.
-func (ev *Evaluator) inner(
-	lt *LinearTransform, turned []*Ciphertext, terms []term, scale float64, start *Ciphertext,
-) (*Ciphertext, error) {
-	return ev.run("linear transform", lt.level, scale, func(c *chain.Chain, out *cutrantt.Batch) {
-		r, first := ev.ctx.ring, 0
-		switch {
-		case start != nil:
-			c.Op2(r.Copy, out, start.Value)
-		case len(terms) == 0:
-			c.Do(func() error { return r.Wipe(out) })
-		default:
-			c.Op3(r.Mul, out, turned[terms[0].baby].Value, terms[0].value)
-			first = 1
+// rotateBoth rotates the first by as many slots and the second back, either of which may be nil.
+func (ev *Evaluator) rotateBoth(cts [2]*Ciphertext, by int) (out [2]*Ciphertext, err error) {
+	const op = "rotate"
+	var at []int
+	var items []cutrantt.KeySwitch
+	for i, k := range []int{by, -by} {
+		if cts[i] == nil {
+			continue
 		}
-		for _, t := range terms[first:] {
-			c.Op3(r.MulAdd, out, turned[t.baby].Value, t.value)
+		g := GaloisElement(ev.ctx.params, k)
+		key, err := ev.galois(fmt.Sprintf("%s by %d", op, k), g, cts[i].Level)
+		if err != nil {
+			return out, err
 		}
-	})
+		at, items = append(at, i), append(items, cutrantt.KeySwitch{Key: key, Galois: g})
+	}
+	if len(at) == 0 {
+		return out, nil
+	}
+	first := cts[at[0]]
+	made, err := ev.ctx.results(
+		op, first.Level, 1, len(at), first.Scale, func(c *chain.Chain, made []*Ciphertexts) {
+			for i := range items {
+				halves := c.Each(cts[at[i]].Value, 1)
+				if c.Err() != nil {
+					return
+				}
+				items[i].Dst, items[i].Low, items[i].X = made[i].whole, halves[0], halves[1]
+			}
+			c.Do(func() error { return cutrantt.SwitchKeys(ev.ctx.ring, ev.ctx.gadget(), items) })
+		},
+	)
+	if err != nil {
+		return out, err
+	}
+	for i, to := range at {
+		out[to] = made[i].At(0)
+	}
+	return out, nil
+}
+
+// plus is the sum of a and b, either of which may be nil. It frees them, or returns one of them.
+func (ev *Evaluator) plus(a, b *Ciphertext) (*Ciphertext, error) {
+	if a == nil {
+		return b, nil
+	}
+	if b == nil {
+		return a, nil
+	}
+	defer ev.free(b)
+	if err := ev.ctx.ring.Add(a.Value, a.Value, b.Value); err != nil {
+		ev.free(a)
+		return nil, err
+	}
+	return a, nil
 }
 
 // free gives ciphertexts back; nil is left alone.

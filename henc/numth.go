@@ -1,9 +1,12 @@
 package henc
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"math/bits"
+
+	"github.com/hencedge/hencedge/cutrantt"
 )
 
 // powMod is b^e mod q for b < q < 2^32.
@@ -80,6 +83,17 @@ next:
 // q = 1 mod 2N: g^((q-1)/2N) for g = primitiveRoot(q). This is Lattigo's rule.
 func canonicalPsi(q uint32, logN int) uint32 {
 	return powMod(primitiveRoot(q), uint64(q-1)>>(logN+1), q)
+}
+
+// NewModulus is q with the root of unity that NewParameters derives for it. It fails with cutrantt.ErrModulus unless q
+// is a prime below 2^30 and 1 modulo 2^(logN+1).
+func NewModulus(q uint32, logN int) (cutrantt.Modulus, error) {
+	if logN < cutrantt.MinLogN || logN > cutrantt.MaxLogN || q >= cutrantt.MaxQ || !isPrime(q) ||
+		q&(1<<(logN+1)-1) != 1 {
+		return cutrantt.Modulus{}, fmt.Errorf("%w: %d is not a prime below 2^30 that is 1 modulo 2^%d",
+			cutrantt.ErrModulus, q, logN+1)
+	}
+	return cutrantt.Modulus{Q: q, Psi: canonicalPsi(q, logN)}, nil
 }
 
 // product multiplies the moduli; the product of none is 1.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc/internal/toy"
 )
 
 // Name is the set's name. It does not enter Hash.
@@ -151,8 +152,17 @@ func (p Parameters) RescaleFactor(level int) float64 {
 }
 
 // Insecure reports whether the literal was admitted with the insecure flag. Keys
-// of such parameters are never written.
+// of such parameters are never written (CheckKeys).
 func (p Parameters) Insecure() bool { return p.data().lit.Insecure }
+
+// CheckKeys fails with ErrInsecureKey if keys of p are neither written nor read: those of insecure
+// parameters, except in builds for the chaos test.
+func (p Parameters) CheckKeys() error {
+	if p.Insecure() && !toy.Allowed {
+		return fmt.Errorf("%w: %q", ErrInsecureKey, p.Name())
+	}
+	return nil
+}
 
 // SwitchingKeyBytes is about the size of a relinearisation or Galois key in a file, with the seed of its uniform
 // halves.

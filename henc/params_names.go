@@ -29,7 +29,7 @@ func setNames(insecure, bootstrap bool) (names []string) {
 // is neither in Names nor in BootstrapNames, and with ErrSecurity for an insecure set.
 func Named(name string) (Parameters, error) {
 	p, err := named(name)
-	if err == nil && p.Insecure() {
+	if err == nil && p.CheckKeys() != nil {
 		return Parameters{}, fmt.Errorf("%w: %q has log2(QP) = %.1f, above the bound of %d for 128 bits at N = 2^%d; "+
 			"it exists for benchmarks only and must be asked for as insecure",
 			ErrSecurity, name, p.LogQP(), p.SecurityBound(), p.LogN())

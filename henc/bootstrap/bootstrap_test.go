@@ -147,8 +147,8 @@ var precision = []struct {
 	{"boot10-insecure", 1, 8, -18.5, -17, -15.5, -14.8, false},
 	{"boot15", 1, 0, -15.5, -12.5, -14.5, -12.5, true},
 	{"boot16@2^11", 1, 0, -23, -21, -15.5, -14.8, true},
-	{"boot16@2^13", 1, 0, -23.5, -21.5, -15.5, -14.8, true},
-	{"boot16", 1, 0, -19, -16, -15, -14, true}, // takes about 32 GiB
+	{"boot16@2^13", 1, 0, -24, -22, -15.5, -14.8, true},
+	{"boot16", 1, 0, -21.5, -19, -15, -14.5, true}, // takes about 32 GiB
 }
 
 // TestPrecision asserts the errors of the whole bootstrapping.
@@ -175,6 +175,9 @@ func TestPrecision(t *testing.T) {
 				limit, top := row.random, row.most
 				if kind == "constant" || kind == "-constant" || kind == "near const" {
 					limit, top = row.constant, row.top
+				}
+				if kind == "random" && row.set == "boot16" {
+					limit = -22
 				}
 				if rms > limit || most > top {
 					t.Errorf("%s: error 2^%.2f, at most 2^%.2f; stated are 2^%.1f and 2^%.1f", kind, rms, most, limit,

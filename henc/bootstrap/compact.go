@@ -58,78 +58,106 @@ func (pl *Plan) sineTo() int {
 // It fails with henc.ErrParams for a plan whose slots repeat, or one that leaves fewer than two levels; with
 // henc.ErrScale for another scale, henc.ErrLevel, henc.ErrMessage where used has another length, and henc.ErrNoKey.
 func (b *Bootstrapper) Coefficients(ct *henc.Ciphertext, used []bool) ([2]*henc.Ciphertext, error) {
+	out, err := b.CoefficientsOf(ct, used)
+	if err != nil {
+		return [2]*henc.Ciphertext{}, err
+	}
+	return out[0], nil
+}
+
+// CoefficientsOf is Coefficients for one or more sets of used coefficients, each with two ciphertexts of its own. A
+// further set takes two products and two rescalings for each of them, but no bootstrapping.
+func (b *Bootstrapper) CoefficientsOf(ct *henc.Ciphertext, used ...[]bool) ([][2]*henc.Ciphertext, error) {
 	const op = "coefficients to slots"
-	var none [2]*henc.Ciphertext
 	if b == nil || b.toDense == nil {
-		return none, fmt.Errorf("%s: %w: no bootstrapper", op, henc.ErrParams)
+		return nil, fmt.Errorf("%s: %w: no bootstrapper", op, henc.ErrParams)
 	}
 	if n := b.plan.params.Slots(); b.plan.Slots() != n || b.plan.Level()+b.plan.sineTo() < cubicLevels {
-		return none, fmt.Errorf("%s: %w: the plan has %d slots of %d, and level %d", op, henc.ErrParams, b.plan.Slots(),
+		return nil, fmt.Errorf("%s: %w: the plan has %d slots of %d, and level %d", op, henc.ErrParams, b.plan.Slots(),
 			n, b.plan.Level())
 	}
 	if err := b.ctx.CheckCiphertext(ct); err != nil {
-		return none, fmt.Errorf("%s: %w", op, err)
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	if ct.Level != 0 {
-		return none, fmt.Errorf("%s: %w: the ciphertext is at level %d, not 0", op, henc.ErrLevel, ct.Level)
+		return nil, fmt.Errorf("%s: %w: the ciphertext is at level %d, not 0", op, henc.ErrLevel, ct.Level)
 	}
 	ratio := b.plan.modulus() / ct.Scale
 	if most := b.plan.lit.LogRatio; !(ratio >= 1<<4 && ratio <= math.Exp2(float64(most))) { // raise multiplies by 1
-		return none, fmt.Errorf("%s: %w: the modulus is 2^%.2f times the scale, it must be 2^4 to 2^%d", op,
+		return nil, fmt.Errorf("%s: %w: the modulus is 2^%.2f times the scale, it must be 2^4 to 2^%d", op,
 			henc.ErrScale, math.Log2(ratio), most)
 	}
-	if len(used) != b.plan.params.N() {
-		return none, fmt.Errorf("%s: %w: %d marks for %d coefficients", op, henc.ErrMessage, len(used),
-			b.plan.params.N())
+	if len(used) == 0 {
+		return nil, fmt.Errorf("%s: %w: no marks", op, henc.ErrMessage)
+	}
+	for _, set := range used {
+		if len(set) != b.plan.params.N() {
+			return nil, fmt.Errorf("%s: %w: %d marks for %d coefficients", op, henc.ErrMessage, len(set),
+				b.plan.params.N())
+		}
 	}
 	out, err := b.coefficients(ct, ratio, used)
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", op, err)
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	return out, nil
 }
 
 func (b *Bootstrapper) coefficients(
-	ct *henc.Ciphertext, ratio float64, used []bool,
-) (out [2]*henc.Ciphertext, err error) {
+	ct *henc.Ciphertext, ratio float64, used [][]bool,
+) ([][2]*henc.Ciphertext, error) {
 	raised, err := b.raise(ct)
 	if err != nil {
-		return out, fmt.Errorf("raise the modulus: %w", err)
+		return nil, fmt.Errorf("raise the modulus: %w", err)
 	}
 	halves, err := b.toCoefficients(raised)
 	b.free(raised)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	sines, err := sine(b.pair, halves)
 	b.pair.Free(halves)
 	if err != nil {
-		return out, fmt.Errorf("sine: %w", err)
+		return nil, fmt.Errorf("sine: %w", err)
 	}
 	defer b.pair.Free(sines)
-	for half := range out {
-		mask := make([]float64, b.plan.params.Slots())
-		for i, u := range used {
-			if h, slot := b.plan.CoefficientSlot(i); u && h == half {
-				mask[slot] = 1
+	out := make([][2]*henc.Ciphertext, len(used))
+	for half := range 2 {
+		corrected, err := b.correct(sines.At(half), ratio, b.masks(used, half))
+		if err != nil {
+			for _, o := range out {
+				b.free(o[0])
 			}
+			return nil, fmt.Errorf("correction: %w", err)
 		}
-		if out[half], err = b.correct(sines.At(half), ratio, mask); err != nil {
-			b.free(out[0])
-			return [2]*henc.Ciphertext{}, fmt.Errorf("correction: %w", err)
+		for k, ct := range corrected {
+			out[k][half] = ct
 		}
 	}
 	return out, nil
 }
 
-// correct is mask*(c1*y + c3*y^3), two levels below y, by the sum of c1*mask*y and (c3*mask*y)*y^2. The
+// masks are 1 in the slots of one half that sets of used coefficients come to.
+func (b *Bootstrapper) masks(used [][]bool, half int) [][]float64 {
+	masks := make([][]float64, len(used))
+	for k, set := range used {
+		masks[k] = make([]float64, b.plan.params.Slots())
+		for i, u := range set {
+			if h, slot := b.plan.CoefficientSlot(i); u && h == half {
+				masks[k][slot] = 1
+			}
+		}
+	}
+	return masks
+}
+
+// correct is mask*(c1*y + c3*y^3) for each mask, two levels below y, by the sum of c1*mask*y and (c3*mask*y)*y^2. The
 // mask takes no level of its own.
 //
 // The scales: f at the end, f*R for the sum before the last rescaling by R. The factors y^2 and c3*mask*y have half
 // and twice its root: what is rounded in the second is multiplied by y^2, which is near 1 where a coefficient may be
 // anything, and in the first by less than 1/4.
-func (b *Bootstrapper) correct(y *henc.Ciphertext, ratio float64, mask []float64) (*henc.Ciphertext, error) {
-	c1, c3 := cubic(ratio)
+func (b *Bootstrapper) correct(y *henc.Ciphertext, ratio float64, masks [][]float64) ([]*henc.Ciphertext, error) {
 	p, level := b.plan.params, y.Level-1
 	end := p.ScaleAt(level - 1)
 	sum, drop := end*p.RescaleFactor(level), p.RescaleFactor(y.Level)
@@ -139,6 +167,25 @@ func (b *Bootstrapper) correct(y *henc.Ciphertext, ratio float64, mask []float64
 		return nil, err
 	}
 	defer b.free(square)
+	var out []*henc.Ciphertext
+	for _, mask := range masks {
+		ct, err := b.correctOne(y, square, ratio, mask, sum)
+		if err != nil {
+			for _, o := range out {
+				b.free(o)
+			}
+			return nil, err
+		}
+		out = append(out, ct.WithScale(end))
+	}
+	return out, nil
+}
+
+// correctOne is correct for a mask. sum is the scale before the last rescaling.
+func (b *Bootstrapper) correctOne(
+	y, square *henc.Ciphertext, ratio float64, mask []float64, sum float64,
+) (*henc.Ciphertext, error) {
+	c1, c3 := cubic(ratio)
 	cube, err := b.masked(y, c3, mask, sum/square.Scale)
 	if err != nil {
 		return nil, err
@@ -158,11 +205,7 @@ func (b *Bootstrapper) correct(y *henc.Ciphertext, ratio float64, mask []float64
 		return nil, err
 	}
 	defer b.free(all)
-	out, err := b.ev.Rescale(all)
-	if err != nil {
-		return nil, err
-	}
-	return out.WithScale(end), nil
+	return b.ev.Rescale(all)
 }
 
 // square is y^2, rescaled. y is multiplied by factor at a scale as much larger, so that the product

@@ -54,7 +54,21 @@ func TestCoefficients(t *testing.T) {
 			}
 		}
 		ct := must(r.enc.Encrypt(coeffs, 0, modulus/ratio, seedOf(t, "coefficients")))(t)
-		got, off, wrong := r.slots(t, must(r.b.Coefficients(ct, used))(t)), 0.0, 0.0
+		second := make([]bool, len(used))
+		for i, u := range used {
+			second[i] = u && i%2 == 0
+		}
+		both := must(r.b.CoefficientsOf(ct, used, second))(t)
+		got, off, wrong := r.slots(t, both[0]), 0.0, 0.0
+		for i, v := range r.slots(t, both[1]) {
+			want := got[i]
+			if !second[i] {
+				want = 0
+			}
+			if d := v - want; math.Hypot(real(d), imag(d)) > 0x1p-16 {
+				t.Errorf("ratio 2^%d: coefficient %d is %v in the second set, want %v", logRatio, i, v, want)
+			}
+		}
 		for i, v := range got {
 			s := 0.0
 			if used[i] {

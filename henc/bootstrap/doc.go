@@ -7,10 +7,7 @@
 //
 //	set     slots      levels left  random, extreme     constant
 //	boot15  all 2^14   3            2^-15.5, 2^-12.5    2^-14.5, 2^-12.5
-//	boot16  all 2^15   13           see below           2^-15.3 and noise
-//
-// boot16 has been run in rings up to 2^13 only, where random slots have 2^-24.8 and 2^-22.8. In its
-// own ring 2^-21 (root mean square) is expected.
+//	boot16  all 2^15   13           2^-21.5, 2^-19      2^-15, 2^-14.5
 //
 // A constant in every slot is one large coefficient of the message, where the sine differs from its
 // argument by (2*pi*v/2^9)^2/6 of the value v: 2^-15.3 for v = 1. There is no correction for it yet. Values

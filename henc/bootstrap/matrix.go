@@ -66,6 +66,9 @@ type factor struct {
 	inverse        bool
 }
 
+// rounding is what rounding the factor's values to integral coefficients costs, up to a common factor.
+func (f factor) rounding() float64 { return math.Exp2(float64(f.low+f.levels) / 2) }
+
 // matrix is the factor with its values, which take a lot of memory.
 func (f factor) matrix() matrix {
 	m := butterfly(f.n, 1<<f.low, f.inverse)

@@ -29,7 +29,7 @@ type Literal struct {
 var literals = map[string]Literal{
 	"boot10-insecure": {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9, LogError: -18.5},
 	"boot15":          {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9, LogError: -15.5},
-	"boot16":          {Stages: 3, ToCoefficients: 3, ToSlots: 1, LogRatio: 9, LogError: -19},
+	"boot16":          {Stages: 3, ToCoefficients: 3, ToSlots: 1, LogRatio: 9, LogError: -21.5},
 }
 
 // LiteralOf is the literal for a named parameter set, for all slots. It fails with
@@ -45,8 +45,8 @@ func LiteralOf(p henc.Parameters) (Literal, error) {
 
 // The approximation of the modular reduction (sine.go).
 const (
-	halfWidth  = 11.25 // K
-	chebyshev  = 15    // degree in T_2(u)
+	halfWidth  = 8.75 // K
+	chebyshev  = 15   // degree in T_2(u)
 	doublings  = 3
 	sineLevels = 1 + 4 + doublings
 )
@@ -121,8 +121,9 @@ func (pl *Plan) schedule() {
 	// The sum over the repeated slots multiplies by n/slots, toCoefficients by slots, and
 	// z + conj(z) by 2.
 	factor := 1 / (2 * halfWidth * float64(n))
+	// A slot of the raised message is a sum of N coefficients.
 	pl.encode = pl.stages(toCoefficients(n, pl.groups), top, top-pl.lit.ToCoefficients, pl.modulus(),
-		working*factor, working)
+		working*factor, working/math.Sqrt(float64(p.N())))
 	level := top - pl.lit.ToCoefficients
 	pl.working, pl.sine = working, sineScale(p, level, working)
 	level -= sineLevels
@@ -132,17 +133,24 @@ func (pl *Plan) schedule() {
 }
 
 // stages spreads the factors over the levels from..to. The operand has scale in, the result
-// out. A level is dropped as soon as the scale stays above least, the remaining ones at the end.
+// out. A level is dropped as soon as the scale stays above least, which is for the operand: sums of each butterfly
+// are larger by the root of 2, so that less will do. The remaining levels are dropped at the end.
+//
+// What rounding the values of a factor costs grows with the root of how many coefficients they have, and those of
+// blocks of 2^k slots are polynomials with 2^(k+1). The factors share the bits so that each costs as much.
 func (pl *Plan) stages(ms []factor, from, to int, in, out, least float64) []stage {
 	p := pl.params
 	each := out / in
 	for l := from; l > to; l-- {
 		each *= p.RescaleFactor(l)
 	}
+	for _, m := range ms {
+		each /= m.rounding()
+	}
 	each = math.Pow(each, 1/float64(len(ms)))
 	stages, level, scale := make([]stage, len(ms)), from, in
 	for i, m := range ms {
-		s := stage{factor: m, level: level, scale: each}
+		s := stage{factor: m, level: level, scale: each * m.rounding()}
 		if i == len(ms)-1 { // exactly the scale wanted
 			want := out
 			for l := to + 1; l <= level; l++ {
@@ -151,6 +159,7 @@ func (pl *Plan) stages(ms []factor, from, to int, in, out, least float64) []stag
 			s.scale = want / scale
 		}
 		scale *= s.scale
+		least /= math.Exp2(float64(m.levels) / 2)
 		for level > to && (i == len(ms)-1 || scale/p.RescaleFactor(level) >= least) {
 			scale /= p.RescaleFactor(level)
 			level--

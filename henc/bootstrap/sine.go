@@ -8,8 +8,8 @@ import (
 
 // The coefficients x of the raised message, in units of the modulus q0 of level 0, lie within
 // 16.5 of 0: x = (c0 + c1*s)/q0 with centred c0 and c1 and a secret of weight 32. They are sums
-// of 33 nearly uniform numbers in [-1/2, 1/2], so |x| > 11 has a probability of at most
-// 2*5.5^33/33! < 2^-40, and |x| > 13 of 2^-61. With u = (x - 1/4)/K,
+// of 33 nearly uniform numbers in [-1/2, 1/2], so |x| > t has a probability of at most
+// 2*(16.5-t)^33/33!: 2^-22 for t = 8.5, 2^-32 for 10, 2^-40 for 11, 2^-61 for 13. With u = (x - 1/4)/K,
 //
 //	sin(2*pi*x) = cos(2*pi*K*u) = D(D(D(cos(a*u)))), a = 2*pi*K/8, D(c) = 2*c^2 - 1
 //
@@ -18,9 +18,13 @@ import (
 //	cos(a*u) = J_0(a) + 2 * sum over k >= 1 of (-1)^k * J_2k(a) * T_k(y)
 //
 // (Han and Ki, CT-RSA 2020, for the double angles; Abramowitz and Stegun 9.1.46 for the
-// series). Cut at k = 15 it is off by 2*J_32(a) < 2^-47 for |u| <= 1. The error has to be
-// as small because it is nearly the same in all coefficients and so adds up in some slots. For
-// the rest of |x| <= 16.5 it is below 2^-6 (2^-20 for |x| <= 13): no such coefficient overflows.
+// series). Cut at k = 15 it is off by less than 2^-47 for |u| <= 1. The error has
+// to be as small because it is nearly the same in all coefficients and so adds up in some slots. For larger
+// |x| it grows, to 2^-34 at 10, 2^-26 at 11, 2^-15 at 13 and 2^-2 at 16.5: no such coefficient
+// overflows, and one alone adds 2^10 times its error to a slot.
+//
+// K is as small as that allows, because of how y is rounded: what is lost there weighs
+// 2*pi*K^2/(4*|x - 1/4|) times as much in the sine, which is most of its error.
 
 // cosine returns the coefficients of T_k(y), k = 0..chebyshev.
 func cosine() []float64 {

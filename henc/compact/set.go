@@ -54,6 +54,23 @@ func (p Precision) Bound() float64 {
 	return math.Exp2(float64(LogRatio-1-k)) + (noise+0.5)/Scale()
 }
 
+// CheckPrecision fails unless windows of a precision have results in a key set with the parameters p: with
+// henc.ErrMalformed for an unknown precision, and with henc.ErrParams where p has no levels for bootstrapping, or too
+// much noise. That of boot15 is too large for 16 bits (docs/cryptography.md).
+func CheckPrecision(p henc.Parameters, precision Precision) error {
+	switch {
+	case precision.Bits() == 0:
+		return fmt.Errorf("compact windows: %w: a precision of %d bits", henc.ErrMalformed, precision)
+	case p.UpperLevels() == 0:
+		return fmt.Errorf("compact windows: %w: %s has no levels for bootstrapping; use %s", henc.ErrParams, p.Name(),
+			strings.Join(henc.BootstrapNames(), " or "))
+	case precision > Bits12 && p.LogN() > 14 && p.LogQ(0) < 55:
+		return fmt.Errorf("compact windows: %w: the noise of %s is too large for a precision of %d bits",
+			henc.ErrParams, p.Name(), precision)
+	}
+	return nil
+}
+
 // modulus is the q of every set.
 const modulus = 1073692673
 
@@ -67,6 +84,14 @@ var sets = []struct {
 	{0xf0, henc.ParametersLiteral{Name: "compact10-insecure", LogN: 10, Insecure: true}},
 }
 
+// SetFor names the set of the boards whose windows have results in p.
+func SetFor(p henc.Parameters) string {
+	if p.Insecure() {
+		return "compact10-insecure"
+	}
+	return "compact12"
+}
+
 // Names lists the secure sets.
 func Names() (names []string) {
 	for _, s := range sets {
@@ -78,10 +103,11 @@ func Names() (names []string) {
 }
 
 // Named returns the parameters of a set, checked against the security table as all are. It fails
-// with henc.ErrUnknownSet for a name that is not in Names, and with henc.ErrSecurity for an insecure set.
+// with henc.ErrUnknownSet for a name that is not in Names, and with henc.ErrSecurity for an insecure set
+// (henc.Parameters.CheckKeys).
 func Named(name string) (henc.Parameters, error) {
 	p, err := NamedInsecure(name)
-	if err == nil && p.Insecure() {
+	if err == nil && p.CheckKeys() != nil {
 		return henc.Parameters{}, fmt.Errorf("%w: %q has N = 2^%d, for which no bound is known; it is for tests only",
 			henc.ErrSecurity, name, p.LogN())
 	}

@@ -235,3 +235,26 @@ func FuzzUnmarshalCompact(f *testing.F) {
 		}
 	})
 }
+
+func TestCheckPrecision(t *testing.T) {
+	for _, c := range []struct {
+		set       string
+		precision compact.Precision
+		want      error
+	}{
+		{"boot15", compact.Bits12, nil},
+		{"boot15", compact.Bits16, henc.ErrParams},
+		{"boot16", compact.Bits12, nil},
+		{"boot16", compact.Bits16, nil},
+		{"boot16", 14, henc.ErrMalformed},
+		{"edge12-d1", compact.Bits12, henc.ErrParams},
+	} {
+		p, err := henc.Named(c.set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := compact.CheckPrecision(p, c.precision); !errors.Is(err, c.want) {
+			t.Errorf("%s, %d bits: %v", c.set, c.precision, err)
+		}
+	}
+}

@@ -2,9 +2,11 @@ package secret
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/compact"
 	"github.com/hencedge/hencedge/henc/internal/chain"
 	"github.com/hencedge/hencedge/henc/internal/kdf"
 )
@@ -13,14 +15,45 @@ import (
 // ctx, which has the parameters of compact.Switching, and follows from k's root. Whoever holds it opens all windows of
 // all boards; it never leaves the key holder.
 func (k *Key) CompactSecret(ctx *henc.Context) (*Key, error) {
-	_, release, err := k.use()
+	s, err := k.compactSecret(ctx, "hencedge compact common secret")
 	if err != nil {
 		return nil, fmt.Errorf("common secret of compact windows: %w", err)
 	}
-	defer release()
-	seed, err := k.root.Derive("hencedge compact common secret")
+	return s, nil
+}
+
+// CompactBoard is the secret of a device's board. It is a key of ctx, which has the parameters of compact.Named, and
+// follows from k's root and the device's name, which has 1 to 255 bytes and no zero byte: it is the same whenever it
+// is made, and tells nothing about k or about other boards. It fails with henc.ErrParams for another set and with
+// henc.ErrMalformed for another name.
+func (k *Key) CompactBoard(ctx *henc.Context, device string) (*Key, error) {
+	s, err := k.compactBoard(ctx, device)
 	if err != nil {
-		return nil, fmt.Errorf("common secret of compact windows: %w", err)
+		return nil, fmt.Errorf("secret of a board: %w", err)
+	}
+	return s, nil
+}
+
+func (k *Key) compactBoard(ctx *henc.Context, device string) (*Key, error) {
+	if err := compact.CheckSet(ctx.Parameters()); err != nil {
+		return nil, err
+	}
+	if device == "" || len(device) > 255 || strings.ContainsRune(device, 0) {
+		return nil, fmt.Errorf("%w: a device of %d bytes", henc.ErrMalformed, len(device))
+	}
+	return k.compactSecret(ctx, "hencedge compact board "+device)
+}
+
+// compactSecret is the secret that follows from k's root under a label.
+func (k *Key) compactSecret(ctx *henc.Context, label string) (*Key, error) {
+	_, release, err := k.use()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	seed, err := k.root.Derive(label)
+	if err != nil {
+		return nil, err
 	}
 	defer seed.Wipe()
 	return Generate(ctx, seed)

@@ -98,13 +98,23 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestCompactMany holds random windows to the bound: 100, or HENCEDGE_TEST_ROUNDS.
+// TestCompactMany holds random, constant and extreme windows, partial ones and single readings to the bound: 10,000 in
+// a small ring, 1,000 with -short, and 100 or HENCEDGE_TEST_ROUNDS in that of boards.
 func TestCompactMany(t *testing.T) {
-	rounds := 100
+	small, rounds := 10_000, 100
+	if testing.Short() {
+		small = 1000
+	}
 	if n, err := strconv.Atoi(os.Getenv("HENCEDGE_TEST_ROUNDS")); err == nil {
 		rounds = n
 	}
-	key := boardKey(t, "compact12", 1, "many")
+	manyWindows(t, "compact10-insecure", small)
+	manyWindows(t, "compact12", rounds)
+}
+
+func manyWindows(t *testing.T, set string, rounds int) {
+	t.Helper()
+	key := boardKey(t, set, 1, "many")
 	s, e := must(key.Coefficients())(t), must(secret.NewCompactEncryptor(key))(t)
 	rng := rand.New(rand.NewPCG(9, 9))
 	var most [2]float64 // over the bound
@@ -119,13 +129,14 @@ func TestCompactMany(t *testing.T) {
 				x[j] = 2*rng.Float64() - 1
 			}
 		}
-		for j, got := range openCompact(t, must(e.Encrypt(x, precision, o, nil))(t), o, s) {
+		w := must(e.Encrypt(x, precision, o, seed(t, "many")))(t)
+		for j, got := range openCompact(t, w, o, s) {
 			most[which] = max(most[which], math.Abs(got-x[j])/precision.Bound())
 		}
 	}
-	t.Logf("the largest errors of %d windows are %.3f and %.3f of the bounds", rounds, most[0], most[1])
+	t.Logf("%s: the largest errors of %d windows are %.3f and %.3f of the bounds", set, rounds, most[0], most[1])
 	if max(most[0], most[1]) > 1 || min(most[0], most[1]) < 0.5 {
-		t.Errorf("the largest errors are %.3f and %.3f of the bounds", most[0], most[1])
+		t.Errorf("%s: the largest errors are %.3f and %.3f of the bounds", set, most[0], most[1])
 	}
 }
 
@@ -265,6 +276,46 @@ func TestCompactRefuses(t *testing.T) {
 	}
 	if _, err := e.Encrypt([]float64{1}, compact.Bits12, origin, nil); !errors.Is(err, secret.ErrWiped) {
 		t.Errorf("a wiped key: %v", err)
+	}
+}
+
+// TestCompactBoard: the secret of a board follows from the root and the device's name, and from nothing else.
+func TestCompactBoard(t *testing.T) {
+	big := context(t, "boot15", 1)
+	ctx := must(henc.NewContext(must(compact.Named("compact12"))(t)))(t)
+	key := must(secret.Generate(big, seed(t, "results")))(t)
+	of := func(k *secret.Key, device string) []int32 {
+		return must(must(k.CompactBoard(ctx, device))(t).Coefficients())(t)
+	}
+	first := of(key, "pump-7")
+	if !slices.Equal(first, of(key, "pump-7")) {
+		t.Error("made again, it is another secret")
+	}
+	for name, other := range map[string][]int32{"another device": of(key, "pump-8"),
+		"another root": of(must(secret.Generate(big, seed(t, "other")))(t), "pump-7")} {
+		if slices.Equal(first, other) {
+			t.Errorf("%s has the same secret", name)
+		}
+	}
+	for name, c := range map[string]struct {
+		ctx    *henc.Context
+		device string
+		want   error
+	}{
+		"another ring": {big, "pump-7", henc.ErrParams},
+		"no name":      {ctx, "", henc.ErrMalformed},
+		"a zero byte":  {ctx, "pump\x00", henc.ErrMalformed},
+		"a long name":  {ctx, string(make([]byte, 256)), henc.ErrMalformed},
+	} {
+		if _, err := key.CompactBoard(c.ctx, c.device); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := key.Wipe(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := key.CompactBoard(ctx, "pump-7"); !errors.Is(err, secret.ErrWiped) {
+		t.Errorf("wiped: %v", err)
 	}
 }
 

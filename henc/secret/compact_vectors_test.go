@@ -35,12 +35,65 @@ type compactVector struct {
 	Window    string    `json:"window"`
 }
 
-// TestCompactVectors compares windows, what they decrypt to and what is refused with
+// deviceVector is the key of a board and the keys of its windows for a key set whose secret key has the seed
+// 00 01 ... 1f.
+type deviceVector struct {
+	Params      string          `json:"params"`
+	KeySeed     string          `json:"key_seed"`
+	Device      string          `json:"device"`
+	Epoch       uint32          `json:"epoch"`
+	KeyID       string          `json:"key_id"`
+	BoardRoot   string          `json:"board_root"`
+	Board       string          `json:"board"`
+	BoardSHA256 string          `json:"board_key_sha256"`
+	Small       switchingVector `json:"switching"`
+	DeviceKey   fileVector      `json:"device_key"`
+	JoinKey     fileVector      `json:"join_key"`
+}
+
+// switchingVector are the parameters of compact.Switching.
+type switchingVector struct {
+	LogN     int      `json:"log_n"`
+	LogScale int      `json:"log_scale"`
+	Q        []uint32 `json:"q"`
+	P        []uint32 `json:"p"`
+	Hash     string   `json:"params_hash"`
+}
+
+// fileVector is a file by its first bytes and its digest.
+type fileVector struct {
+	Bytes  int    `json:"bytes"`
+	Begins string `json:"begins"`
+	SHA256 string `json:"sha256"`
+}
+
+func toFile(b []byte) fileVector { return fileVector{len(b), hex.EncodeToString(b[:128]), hexSum(b)} }
+
+// makeDevice makes the keys of a device.
+func makeDevice(t *testing.T) deviceVector {
+	t.Helper()
+	big, set := context(t, "boot15", 1), must(compact.Named("compact12"))(t)
+	small := must(henc.NewContext(must(compact.Switching(set, big.Parameters()))(t), henc.WithN2(4)))(t)
+	key := must(secret.Generate(big, (*henc.Seed)(vectors.Seed())))(t)
+	board := must(key.CompactBoard(must(henc.NewContext(set))(t), "pump-7"))(t)
+	board.SetEpoch(2)
+	file, p := must(board.Marshal())(t), small.Parameters()
+	common, hash := must(key.CompactSecret(small))(t), p.Hash()
+	id, boardID := [16]byte(vectors.Seed()[:16]), must(board.PublicKey())(t).KeyID
+	return deviceVector{"boot15", hex.EncodeToString(vectors.Seed()[:]), "pump-7", 2, hex.EncodeToString(id[:]),
+		hex.EncodeToString(file[40:72]), hex.EncodeToString(boardID[:]), hexSum(file),
+		switchingVector{p.LogN(), int(math.Log2(p.ScaleAt(0))), p.Q(), p.P(), hex.EncodeToString(hash[:])},
+		toFile(must(small.MarshalSwitchingKey(must(common.CompactKey(board))(t), id, 2))(t)),
+		toFile(must(big.MarshalSwitchingKey(must(key.CompactKey(common))(t), id, 2))(t))}
+}
+
+// TestCompactVectors compares windows, what they decrypt to, what is refused and the keys of a device with
 // docs/vectors/compact.json.
 func TestCompactVectors(t *testing.T) {
 	file := struct {
 		Windows []compactVector `json:"windows"`
 		Refused []refusedVector `json:"refused"`
+		Devices []deviceVector  `json:"devices"`
 	}{}
 	key := boardKeyFrom(t, "compact12", 1, (*henc.Seed)(vectors.Seed()))
 	s, e := must(key.Coefficients())(t), must(secret.NewCompactEncryptor(key))(t)
@@ -81,5 +134,6 @@ func TestCompactVectors(t *testing.T) {
 			t.Errorf("%s: %v, want %s", r.Name, err, r.Error)
 		}
 	}
+	file.Devices = []deviceVector{makeDevice(t)}
 	vectors.Check(t, "compact.json", file)
 }

@@ -25,8 +25,8 @@ func (k *Key) Marshal() ([]byte, error) {
 	}
 	defer release()
 	p := k.ctx.Parameters()
-	if p.Insecure() {
-		return nil, fmt.Errorf("write secret key: %w: %q", henc.ErrInsecureKey, p.Name())
+	if err := p.CheckKeys(); err != nil {
+		return nil, fmt.Errorf("write secret key: %w", err)
 	}
 	packed := make([]byte, len(k.small)/4)
 	defer clear(packed)
@@ -57,8 +57,8 @@ func unmarshal(ctx *henc.Context, b []byte) (*Key, error) {
 		return nil, fmt.Errorf("%w: no context", henc.ErrParams)
 	}
 	p := ctx.Parameters()
-	if p.Insecure() {
-		return nil, fmt.Errorf("%w: %q", henc.ErrInsecureKey, p.Name())
+	if err := p.CheckKeys(); err != nil {
+		return nil, err
 	}
 	r, err := wire.NewReader(b, wire.KindSecretKey, 6)
 	if err != nil {

@@ -25,6 +25,7 @@ const (
 	KindPublicKey      Kind = 2
 	KindEvaluationKeys Kind = 3
 	KindSecretKey      Kind = 4
+	KindSwitchingKey   Kind = 5
 )
 
 // String names the kind.
@@ -38,6 +39,8 @@ func (k Kind) String() string {
 		return "evaluation keys"
 	case KindSecretKey:
 		return "secret key"
+	case KindSwitchingKey:
+		return "switching key"
 	}
 	return fmt.Sprintf("kind %d", uint64(k))
 }
