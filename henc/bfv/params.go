@@ -1,0 +1,202 @@
+package bfv
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Errors that this package wraps besides those of package henc; test with errors.Is.
+var (
+	// ErrPlainModulus: t is not a prime below 2^30 that is 1 modulo 2N, or is a modulus of the parameters.
+	ErrPlainModulus = errors.New("henc/bfv: unusable plaintext modulus")
+	// ErrNoise: the noise of the result might exceed what decryption can remove.
+	ErrNoise = errors.New("henc/bfv: too much noise")
+)
+
+// DefaultT is the plaintext modulus unless another is asked for: the prime 2^16 + 1 has slots at every N up to 2^15.
+const DefaultT = 65537
+
+// Parameters are those of package henc with a plaintext modulus t and the auxiliary primes B of products. They are
+// checked and immutable. The zero value belongs to no ring; NewContext refuses it.
+type Parameters struct {
+	base henc.Parameters
+	t    cutrantt.Modulus
+	aux  []cutrantt.Modulus // B, largest first
+}
+
+// named are the sets by name. All primes are the largest that fit, the special ones first.
+var named = []henc.ParametersLiteral{
+	{Name: "bfv13", LogN: 13, LogScale: 10, Mode: henc.ModeSingle, Alpha: 1,
+		P: primes(13, 0, 1), Q: primes(13, 1, 6)},
+	{Name: "bfv14", LogN: 14, LogScale: 10, Mode: henc.ModeSingle, Alpha: 3,
+		P: primes(14, 0, 3), Q: primes(14, 3, 11)},
+}
+
+// primes are count primes below 2^30 that are 1 modulo 2^(logN+1), from the largest down, less the first ones.
+func primes(logN, skip, count int) []uint32 {
+	var out []uint32
+	step := uint32(2) << logN
+	for q := uint32(cutrantt.MaxQ) - step + 1; len(out) < skip+count && q > step; q -= step {
+		if new(big.Int).SetUint64(uint64(q)).ProbablyPrime(0) { // exact below 2^64
+			out = append(out, q)
+		}
+	}
+	return out[min(skip, len(out)):]
+}
+
+// Names lists the named sets, smallest ring first. All are within the 128-bit bound of the 2024 guidelines.
+func Names() []string {
+	names := make([]string, len(named))
+	for i, l := range named {
+		names[i] = l.Name
+	}
+	return names
+}
+
+// Named returns a named set with the plaintext modulus t; 0 is DefaultT. It fails with henc.ErrUnknownSet, or with
+// ErrPlainModulus.
+func Named(name string, t uint32) (Parameters, error) {
+	for _, l := range named {
+		if l.Name == name {
+			base, err := henc.NewParameters(l)
+			if err != nil {
+				return Parameters{}, err
+			}
+			return NewParameters(base, t)
+		}
+	}
+	return Parameters{}, fmt.Errorf("%w: %q; known: %s", henc.ErrUnknownSet, name, strings.Join(Names(), ", "))
+}
+
+// NewParameters joins base, of which the top level is used, with the plaintext modulus t, 0 for DefaultT. It fails
+// with henc.ErrParams for zero parameters or too few primes, and with ErrPlainModulus.
+func NewParameters(base henc.Parameters, t uint32) (Parameters, error) {
+	if base.N() == 0 {
+		return Parameters{}, fmt.Errorf("%w: the zero Parameters", henc.ErrParams)
+	}
+	if t == 0 {
+		t = DefaultT
+	}
+	tm, err := henc.NewModulus(t, base.LogN())
+	if err != nil {
+		return Parameters{}, fmt.Errorf("%w: %w", ErrPlainModulus, err)
+	}
+	taken := []uint32{t}
+	for _, m := range base.Moduli() {
+		if m.Q == t {
+			return Parameters{}, fmt.Errorf("%w: %d is a modulus of %s", ErrPlainModulus, t, base.Name())
+		}
+		taken = append(taken, m.Q)
+	}
+	p := Parameters{base: base, t: tm}
+	for _, q := range primes(base.LogN(), 0, base.LimbsAt(base.MaxLevel())+len(taken)) {
+		if len(p.aux) == base.LimbsAt(base.MaxLevel()) {
+			break
+		}
+		if slices.Contains(taken, q) {
+			continue
+		}
+		m, err := henc.NewModulus(q, base.LogN())
+		if err != nil {
+			return Parameters{}, err
+		}
+		p.aux = append(p.aux, m)
+	}
+	if len(p.aux) < base.LimbsAt(base.MaxLevel()) {
+		return Parameters{}, fmt.Errorf("%w: too few primes below 2^30 for products of %s", henc.ErrParams, base.Name())
+	}
+	if _, err := p.scale(); err != nil {
+		return Parameters{}, err
+	}
+	return p, nil
+}
+
+// Base is the parameters of package henc, which keys and the wire form name.
+func (p Parameters) Base() henc.Parameters { return p.base }
+
+// T is the plaintext modulus.
+func (p Parameters) T() uint32 { return p.t.Q }
+
+// N is the ring degree, which is also the number of slots and of coefficients.
+func (p Parameters) N() int { return p.base.N() }
+
+// level is the level of every ciphertext.
+func (p Parameters) level() int { return p.base.MaxLevel() }
+
+// scale is Q/t, the scale of every ciphertext.
+func (p Parameters) scale() (float64, error) {
+	s, _ := new(big.Rat).SetFrac(p.base.QProduct(p.level()), big.NewInt(int64(p.t.Q))).Float64()
+	return s, p.base.CheckScale(p.level(), s)
+}
+
+// limbs are the indices of the moduli in the ring of a context.
+type limbs struct {
+	q, aux, t []int
+	both      []int // q, then aux
+}
+
+func (p Parameters) limbs() limbs {
+	l := limbs{q: p.base.QLimbs(p.level())}
+	first := len(p.base.Moduli())
+	for i := range p.aux {
+		l.aux = append(l.aux, first+i)
+	}
+	l.t = []int{first + len(p.aux)}
+	l.both = append(slices.Clone(l.q), l.aux...)
+	return l
+}
+
+// product is the product of moduli.
+func product(ms []cutrantt.Modulus) *big.Int {
+	x := big.NewInt(1)
+	for _, m := range ms {
+		x.Mul(x, big.NewInt(int64(m.Q)))
+	}
+	return x
+}
+
+// logProduct is log2 of the product of moduli.
+func logProduct(ms []cutrantt.Modulus) float64 {
+	sum := 0.0
+	for _, m := range ms {
+		sum += math.Log2(float64(m.Q))
+	}
+	return sum
+}
+
+// residues is x modulo each of ms.
+func residues(x *big.Int, ms []cutrantt.Modulus) []uint32 {
+	out := make([]uint32, len(ms))
+	for i, m := range ms {
+		out[i] = uint32(new(big.Int).Mod(x, big.NewInt(int64(m.Q))).Uint64())
+	}
+	return out
+}
+
+// inverses is the inverse of x modulo each of ms, which do not divide it.
+func inverses(x *big.Int, ms []cutrantt.Modulus) []uint32 {
+	out := make([]uint32, len(ms))
+	for i, m := range ms {
+		q := big.NewInt(int64(m.Q))
+		out[i] = uint32(new(big.Int).ModInverse(new(big.Int).Mod(x, q), q).Uint64())
+	}
+	return out
+}
+
+// negated is -x modulo each of ms.
+func negated(x []uint32, ms []cutrantt.Modulus) []uint32 {
+	out := make([]uint32, len(x))
+	for i, v := range x {
+		if v > 0 {
+			out[i] = ms[i].Q - v
+		}
+	}
+	return out
+}
