@@ -190,7 +190,9 @@ var receiverRules = []rule.Relation{{Then: rule.One(receiverKinds...), Tell: fun
 var keyHolderRules = []rule.Relation{{If: rule.When(rule.Has("alerts")), Then: rule.Has("state"),
 	Remedy: `add "state: keyholder.state": alarms that wait for their receiver are kept beside it`},
 	{If: rule.When(rule.Has("history")), Then: rule.Has("state"),
-		Remedy: `add "state: keyholder.state": it remembers which results are in the database already`}}
+		Remedy: `add "state: keyholder.state": it remembers which results are in the database already`},
+	{If: rule.When(rule.Has("console")), Then: rule.Has("state"),
+		Remedy: `add "state: keyholder.state": the page's logins and sealed results lie beside it`}}
 
 // alerts checks what the rules for single keys and blocks cannot express.
 func (c *checker) alerts(k *KeyHolder) {

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"math"
+	"net"
 	"slices"
 	"strings"
 
@@ -120,6 +122,10 @@ func (c *checker) programs(e *Evaluator) {
 			c.Fail(path+".for", unknownClass(p.For), classRemedy(p.For, names))
 			continue
 		}
+		if !(p.Resolution >= 0) || math.IsInf(p.Resolution, 1) {
+			c.Fail(path+".resolution", "the resolution is not above 0", "write how near to a threshold values may be "+
+				"undecided, such as 0.5")
+		}
 		c.inputs(e, path, p)
 	}
 	c.unique("programs", "program", names)
@@ -142,7 +148,7 @@ func (c *checker) ownTopic(path, topic, prefix string) {
 // reservedLevels say what stands below the topic prefix.
 var reservedLevels = map[string]string{
 	"up": "readings of devices", "res": "results under their program's name", "st": "birth messages",
-	"ask": "questions", "rcp": "receipts", "prg": "programs", "cfg": "remote configurations",
+	"ask": "questions", "rcp": "receipts", "prg": "programs", "cfg": "remote configurations", "join": "enrolment",
 }
 
 func (c *checker) inputs(e *Evaluator, path string, p Program) {
@@ -175,5 +181,25 @@ func (c *checker) keyHolder(k *KeyHolder) {
 	c.limits(k.Limits)
 	if k.Alerts != nil {
 		c.alerts(k)
+	}
+	c.history(k.History)
+	if k.Console != nil {
+		c.console(k.Console)
+	}
+}
+
+// console checks where the page of results is served: other machines reach it over TLS only.
+func (c *checker) console(page *Console) {
+	if (page.Cert == "") != (page.Key == "") {
+		c.Fail("console.cert", "cert and key belong together", "give both, or neither on 127.0.0.1")
+		return
+	}
+	host, _, err := net.SplitHostPort(page.Listen)
+	if err != nil || page.Cert != "" {
+		return
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		c.Fail("console.listen", fmt.Sprintf("%q can be reached from other machines, and there is no certificate",
+			page.Listen), "give console.cert and console.key, or listen on 127.0.0.1")
 	}
 }

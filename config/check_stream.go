@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/hencedge/hencedge/config/internal/yamlx"
@@ -20,6 +21,7 @@ func (c *checker) stream(path string, s Stream) {
 		c.window(path, s)
 	}
 	c.places(path, s)
+	c.compact(path, s)
 	names := make([]string, len(s.Channels))
 	for i, ch := range s.Channels {
 		names[i] = ch.Name
@@ -112,6 +114,42 @@ func (c *checker) places(path string, s Stream) {
 		c.Fail(path+".places", fmt.Sprintf("a window takes %d slots, and each of %d places in the %d slots of %s "+
 			"has %d", need, s.Places, slots, s.Params, slots/s.Places),
 			"use fewer places, a shorter window or fewer channels")
+	}
+}
+
+// compact checks what only compact windows need, or cannot have.
+func (c *checker) compact(path string, s Stream) {
+	if !c.Sound(path+".mode", path+".precision") {
+		return
+	}
+	if s.Mode != ModeCompact {
+		if s.Precision != 0 {
+			c.Fail(path+".precision", "only compact windows have a precision",
+				"write mode: compact in the stream, or leave it out")
+		}
+		return
+	}
+	const remove = "leave it out"
+	switch {
+	case s.Places != 0:
+		c.Fail(path+".places", "the evaluator chooses the places of compact windows", remove)
+	case s.LogScale != 0:
+		c.Fail(path+".log_scale", "compact windows have a scale of their own", remove)
+	case s.Level != nil:
+		c.Fail(path+".level", "compact windows have no level", remove)
+	}
+	if !c.Sound(path + ".params") {
+		return
+	}
+	if !strings.HasPrefix(s.Params, "boot") {
+		c.Fail(path+".params", fmt.Sprintf("the evaluator bootstraps compact windows, which %s cannot do", s.Params),
+			"write params: boot15, or boot16")
+		return
+	}
+	most := min(MaxCompact, SlotsOf(s.Params))
+	if need := s.Slots(); need > most && c.Sound(path+".window", path+".channels") {
+		c.Fail(path+".channels", fmt.Sprintf("a window takes %d slots, a compact one has at most %d", need, most),
+			"use a shorter window, or split the channels into two streams")
 	}
 }
 

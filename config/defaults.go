@@ -135,7 +135,8 @@ func (k *KeyHolder) SetDefaults() {
 	k.Limits.setDefaults()
 	k.Log.setDefaults()
 	k.Alerts.setDefaults(k.Name)
-	k.History.setDefaults(k.State)
+	k.History.setDefaults(k.Name, k.State)
+	k.Console.setDefaults()
 }
 
 // SetDefaults fills every optional field that is zero, and the capacity of a
@@ -145,6 +146,10 @@ func (s *Stream) SetDefaults() {
 	if s.Mode == ModeHistogram {
 		orDefault(&s.Packing, PackingHistogram)
 		orDefault(&s.LogScale, HistogramLogScale)
+	}
+	if s.Mode == ModeCompact {
+		orDefault(&s.Precision, 12)
+		orDefault(&s.Packing, map[int]string{12: PackingCompact12, 16: PackingCompact16}[s.Precision])
 	}
 	orDefault(&s.Packing, PackingReal)
 	orDefault(&s.OnGap, GapIgnore)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // boards may lack the system's time zones
+
+	"github.com/hencedge/hencedge/config/internal/rule"
 )
 
 // Spool says where sealed windows wait on disk.
@@ -134,42 +136,177 @@ type Signer struct {
 	PublicKey string `yaml:"public_key" cfg:"required"`
 }
 
-// History is where "results serve" keeps decrypted results, and for how long.
+// History is the database in which "results serve" keeps decrypted results, and for how long.
 type History struct {
 	// File is the SQLite database; "" means State of the key holder with the suffix ".db".
 	File string `yaml:"file" cfg:"path"`
+	// Postgres takes the place of File; nil: the file it is.
+	Postgres *Postgres `yaml:"postgres"`
 	// Keep is how long results stay, from the end of their window.
 	Keep Duration `yaml:"keep"`
 	// KeepBytes bounds the database; the oldest results make room.
 	KeepBytes Size `yaml:"keep_bytes"`
+	// Tiers are kept beside the results, also when those are gone; nil means one of an hour.
+	Tiers []Tier `yaml:"tiers"`
+	// Sinks are told of each result, in the order of arrival.
+	Sinks []Sink `yaml:"sinks"`
+	// LastValues adds the newest value of each program and device to the metrics.
+	LastValues bool `yaml:"last_values"`
+}
+
+// A Sink is told of results in clear. It has one of the blocks.
+type Sink struct {
+	Name string `yaml:"name" cfg:"required"`
+	// Programs limits the results; none: all.
+	Programs []string `yaml:"programs"`
+	// MQTT gets each result as JSON at Topic/PROGRAM or Topic/PROGRAM/DEVICE.
+	MQTT *AlertMQTT `yaml:"mqtt"`
+	// Influx gets lines of InfluxDB's line protocol, with times in nanoseconds.
+	Influx *HTTP `yaml:"influx"`
+	// RemoteWrite gets samples by Prometheus remote write 1.0, at the end of each window.
+	RemoteWrite *HTTP `yaml:"remote_write"`
+}
+
+// Postgres is a PostgreSQL database for results.
+type Postgres struct {
+	// URL is postgres://user@host:port/database?sslmode=MODE. The mode is verify-full,
+	// verify-ca, require (no check of the certificate) or disable; without it verify-full, and
+	// for this machine whatever the server offers. Without a host, host=DIRECTORY names that of
+	// the server's socket.
+	URL      string `yaml:"url" cfg:"required"`
+	Password Secret `yaml:"password"`
+	// CA is a PEM file of roots to trust instead of the system's. Cert and Key are the PEM
+	// files of the client's certificate.
+	CA   string `yaml:"ca" cfg:"path"`
+	Cert string `yaml:"cert" cfg:"path"`
+	Key  string `yaml:"key" cfg:"path"`
+	// Insecure allows the modes require and disable to other machines.
+	Insecure bool `yaml:"insecure"`
+	// Schema is the schema of the tables; it is made if it does not exist.
+	Schema string `yaml:"schema"`
+}
+
+// Local reports whether the database runs on this machine. The URL is checked.
+func (p *Postgres) Local() bool { return hostOf(p.URL) == "" || toThisMachine(p.URL) }
+
+// A Tier holds the results of each interval as one summary for each program and device: how
+// many there are, and the mean, least and largest of their first values.
+type Tier struct {
+	// Every is the length of an interval; intervals begin at multiples of it since 1970.
+	Every Duration `yaml:"every" cfg:"required"`
+	// Keep is how long summaries stay, from the end of their interval.
+	Keep Duration `yaml:"keep" cfg:"required"`
 }
 
 // Defaults of History.
 const (
+	defaultEvery     = time.Hour
 	DefaultKeep      = 10 * 365 * 24 * time.Hour
 	DefaultKeepBytes = 4 * GiB
 	historySuffix    = ".db"
 )
 
+// Bounds of History.
+const (
+	maxTiers = 8
+	maxSinks = 16
+)
+
+// sinkRules demand one type for each sink.
+var sinkRules = []rule.Relation{{Then: rule.One("mqtt", "influx", "remote_write"), Tell: func(_ rule.Block,
+	second string) (cause, remedy string) {
+	if second == "" {
+		return "the sink has no type", "add one block: mqtt, influx or remote_write"
+	}
+	return fmt.Sprintf("%q is given beside another type", second), `make two entries of "sinks"`
+}}}
+
+// history checks that tiers differ, and names of sinks.
+func (c *checker) history(h *History) {
+	if h == nil {
+		return
+	}
+	names := make([]string, len(h.Sinks))
+	for i := range h.Sinks {
+		names[i] = h.Sinks[i].Name
+	}
+	c.unique("history.sinks", "sink", names)
+	if len(names) > maxSinks {
+		c.Fail("history.sinks", fmt.Sprintf("%d sinks, at most %d", len(names), maxSinks), "remove some")
+	}
+	if len(h.Tiers) > maxTiers {
+		c.Fail("history.tiers", fmt.Sprintf("%d tiers, at most %d", len(h.Tiers), maxTiers), "remove some")
+	}
+	first := map[Duration]int{}
+	for i, t := range h.Tiers {
+		if j, dup := first[t.Every]; dup {
+			c.Fail(fmt.Sprintf("history.tiers[%d].every", i), fmt.Sprintf("the same interval as history.tiers[%d]", j),
+				"remove one of them")
+			continue
+		}
+		first[t.Every] = i
+	}
+}
+
 // Kept returns History with its defaults, also where the file has no such block. File is empty
-// if neither a database nor a state is configured.
+// if it is not SQLite, or if neither a database nor a state is configured.
 func (k *KeyHolder) Kept() History {
 	h := History{}
 	if k.History != nil {
 		h = *k.History
 	}
-	h.setDefaults(k.State)
+	h.setDefaults(k.Name, k.State)
 	return h
 }
 
+// Console is the page that "results serve" shows in a browser.
+type Console struct {
+	// Listen is where the page is served: host:port, on this machine alone without Cert.
+	Listen string `yaml:"listen"`
+	// Cert and Key are the page's own certificate, which other machines need.
+	Cert string `yaml:"cert" cfg:"path"`
+	Key  string `yaml:"key" cfg:"path"`
+	// Session is how long a login lasts.
+	Session Duration `yaml:"session"`
+	// KeepSealed bounds the sealed results that are kept for the proof view; the oldest make room.
+	KeepSealed Size `yaml:"keep_sealed"`
+}
+
+// Defaults of Console.
+const (
+	DefaultConsoleListen = "127.0.0.1:9470"
+	DefaultSession       = 12 * time.Hour
+	DefaultKeepSealed    = GiB
+)
+
+func (c *Console) setDefaults() {
+	if c == nil {
+		return
+	}
+	orDefault(&c.Listen, DefaultConsoleListen)
+	orDefault(&c.Session, DefaultSession)
+	orDefault(&c.KeepSealed, DefaultKeepSealed)
+}
+
 // setDefaults fills every optional field that is zero.
-func (h *History) setDefaults(state string) {
+func (h *History) setDefaults(name, state string) {
 	if h == nil {
 		return
 	}
-	if state != "" {
+	for i := range h.Sinks {
+		if m := h.Sinks[i].MQTT; m != nil {
+			orDefault(&m.ClientID, "results-"+name+"-"+h.Sinks[i].Name)
+		}
+	}
+	switch {
+	case h.Postgres != nil:
+		orDefault(&h.Postgres.Schema, "hencedge")
+	case state != "":
 		orDefault(&h.File, state+historySuffix)
 	}
 	orDefault(&h.Keep, DefaultKeep)
 	orDefault(&h.KeepBytes, DefaultKeepBytes)
+	if h.Tiers == nil {
+		h.Tiers = []Tier{{Every: defaultEvery, Keep: DefaultKeep}}
+	}
 }

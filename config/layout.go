@@ -37,6 +37,27 @@ func (s Stream) Slots() int { return len(s.Channels) * s.Stride() }
 // Histogram reports whether the windows hold counts instead of samples.
 func (s Stream) Histogram() bool { return s.Packing == PackingHistogram }
 
+// Compact returns the precision of compact windows in bits, 0 for a stream of another mode.
+func (s Stream) Compact() int {
+	switch s.Packing {
+	case PackingCompact12:
+		return 12
+	case PackingCompact16:
+		return 16
+	}
+	return 0
+}
+
+// Readings returns how many readings a compact window has on the wire: Slots, rounded up to a power of
+// two, at least 64. Those after Slots, and those of missing samples, are 0.
+func (s Stream) Readings() int {
+	n := minCompact
+	for n < s.Slots() && n < MaxCompact {
+		n <<= 1
+	}
+	return n
+}
+
 // CountUnit returns the value that a sample adds to slots of a histogram: 2^-m, with 2^m the
 // least power of two at or above Window.Samples. So no slot of a window exceeds 1.
 func (s Stream) CountUnit() float64 {
@@ -257,7 +278,7 @@ func (s Stream) LayoutHash() [32]byte {
 	return sha256.Sum256(b)
 }
 
-var degreeOf = regexp.MustCompile(`^[a-z]+([0-9]{2})-`)
+var degreeOf = regexp.MustCompile(`^[a-z]+([0-9]{2})(-|$)`)
 
 // SlotsOf returns the number of slots of a parameter set, which its name tells:
 // "edge13-d3" has ring degree 2^13 and half as many slots. It is 0 for a name

@@ -74,10 +74,18 @@ type AgentKeys struct {
 	PublicKey string `yaml:"public_key" cfg:"path"`
 	// SecretKey is the secret key file, only with mode symmetric.
 	SecretKey string `yaml:"secret_key" cfg:"path"`
+	// BoardKey is the key of the device's compact windows, from `hencedge keys device`. Its streams are of mode
+	// compact.
+	BoardKey string `yaml:"board_key" cfg:"path"`
 	// Holder is who must have signed the export that the key came with: the
 	// fingerprint that `hencedge keys show` prints, or the public key. "none" takes
 	// the keys of anyone.
 	Holder string `yaml:"holder"`
+}
+
+// AllCompact reports whether every stream is of mode compact: the agent then needs no key but the board's.
+func (a *Agent) AllCompact() bool {
+	return !slices.ContainsFunc(a.Streams, func(s Stream) bool { return s.Compact() == 0 })
 }
 
 // HolderNone, as keys.holder, waives the check of who signed the keys.
@@ -141,7 +149,7 @@ type Evaluator struct {
 	Workers int `yaml:"workers"`
 	// Batch is how many windows of the same program a GPU evaluates together, at most.
 	Batch int `yaml:"batch"`
-	// Latency is how long a window may wait for others while a GPU computes.
+	// Latency is how long a window may wait for others while a GPU, or half of the processor, computes.
 	Latency     Duration `yaml:"latency"`
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`
@@ -261,6 +269,9 @@ type Program struct {
 	// Inputs maps each variable of Expr to "device/stream/channel", with For to
 	// "stream/channel".
 	Inputs map[string]string `yaml:"inputs" cfg:"required"`
+	// Resolution of comparisons of samples, in the unit of what is compared: values nearer than that to a threshold are
+	// undecided.
+	Resolution float64 `yaml:"resolution"`
 	// Topic of the results; empty means <prefix>/res/<name>.
 	Topic string `yaml:"topic"`
 	// Unit of the result, for display only.
@@ -310,6 +321,8 @@ type KeyHolder struct {
 	Alerts *Alerts `yaml:"alerts"`
 	// History is the database of "results serve"; nil means the defaults.
 	History *History `yaml:"history"`
+	// Console is the page of "results serve"; nil means none.
+	Console *Console `yaml:"console"`
 
 	origin
 }

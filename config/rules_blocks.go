@@ -12,6 +12,7 @@ var live = []string{"agent", "remote"}
 
 // blockRules are the rules between the keys of one block, by its type.
 var blockRules = map[string][]rule.Relation{
+	"Agent":     agentRules,
 	"AgentKeys": keyRules,
 	"Evaluator": evaluatorRules,
 	"KeyHolder": keyHolderRules,
@@ -23,10 +24,14 @@ var blockRules = map[string][]rule.Relation{
 	"overlay": {{Then: anyOf("version", "streams", "queue", "log", "stop_timeout"),
 		Cause:  "the remote configuration changes nothing",
 		Remedy: "give one of the sections streams, queue, log and stop_timeout"}},
-	"Stream":  append(streamRules, streamSourceRules...),
-	"Window":  windowRules,
-	"Channel": channelRules,
-	"Replay":  replayRules,
+	"History": {{If: rule.When(rule.Has("postgres")), Then: rule.Lacks("file"), At: "file",
+		Cause: "a file beside a PostgreSQL database", Remedy: "remove one of them"}},
+	"Postgres": postgresRules,
+	"Sink":     sinkRules,
+	"Stream":   append(streamRules, streamSourceRules...),
+	"Window":   windowRules,
+	"Channel":  channelRules,
+	"Replay":   replayRules,
 	"Events": {{If: rule.When(rule.Lacks("time")), Then: rule.Lacks("time_format"),
 		Cause: "a format without the time", Remedy: `add "time", the path of the timestamp`}},
 	"Input": inputRules,
@@ -58,8 +63,26 @@ var (
 	isSymmetric = rule.When(rule.Is("mode", KeyModeSymmetric))
 )
 
+// compactStream holds for agents with a compact stream.
+var compactStream = rule.Some("streams", rule.Is("mode", ModeCompact))
+
+// agentRules say which keys the streams need.
+var agentRules = []rule.Relation{
+	{If: rule.When(compactStream), Then: rule.Within("keys", rule.Has("board_key")), At: "keys", Value: true,
+		Cause:  `"board_key" is missing, the key of the device's compact windows`,
+		Remedy: `add "board_key", the file that ` + "`hencedge keys device` wrote"},
+	{If: rule.When(rule.All(rule.Has("keys"), rule.Within("keys", rule.Has("board_key")))), Then: compactStream,
+		At: "keys", Value: true, Cause: `"board_key" is given, and no stream is of mode compact`,
+		Remedy: `remove it and the file, or write "mode: compact" in a stream`},
+	{If: rule.When(rule.All(rule.Has("keys"), rule.Within("keys", rule.All(rule.Has("board_key"),
+		rule.Lacks("public_key", "secret_key"))))),
+		Then: rule.Not(rule.Some("streams", rule.Unless("mode", ModeCompact))), At: "keys", Value: true,
+		Cause:  `"public_key" is missing, which streams that are not of mode compact need`,
+		Remedy: "add \"public_key\", the file that `hencedge keys export --role agent` wrote"},
+}
+
 var keyRules = []rule.Relation{
-	{If: isPublic, Then: rule.Has("public_key"),
+	{If: isPublic, Then: anyOf("public_key", "board_key"), Cause: `"public_key" is missing`,
 		Remedy: "add \"public_key\", the file that `hencedge keys export --role agent` wrote"},
 	{If: isPublic, Then: rule.Lacks("secret_key"),
 		Cause:  "a secret key does not belong on a device that encrypts with the public key",
@@ -68,6 +91,9 @@ var keyRules = []rule.Relation{
 		Remedy: "add \"secret_key\", the file that `hencedge keys export --role agent --symmetric` wrote"},
 	{If: isSymmetric, Then: rule.Lacks("public_key"),
 		Cause: "symmetric mode uses the secret key only", Remedy: `remove "public_key", or set "mode: public"`},
+	{If: isSymmetric, Then: rule.Lacks("board_key"),
+		Cause:  "a board with the secret key has no use for a key of its own",
+		Remedy: `remove "board_key", or set "mode: public"`},
 }
 
 var evaluatorRules = []rule.Relation{
@@ -113,16 +139,36 @@ func connectionRules(plain, tls, usePlain string) []rule.Relation {
 				return "no TLS to " + hostOf(b.Text("url")),
 					fmt.Sprintf(`use %s://; or, in a network that you trust, add "insecure: true"`, withTLS(tls))
 			}},
-		{If: rule.When(rule.Has("cert")), Then: rule.Has("key"), At: "cert",
-			Cause:  "a client certificate without its key",
-			Remedy: `add "key: FILE", the private key that belongs to it`},
-		{If: rule.When(rule.Has("key")), Then: rule.Has("cert"), At: "key",
-			Cause:  "a private key without its certificate",
-			Remedy: `add "cert: FILE", the certificate that belongs to it`},
+		certWithKey, keyWithCert,
 		{If: rule.When(rule.Has("password")), Then: rule.Has("username"), At: "password",
 			Cause: "a password without a user name", Remedy: `add "username", or remove the password`},
 	}
 }
+
+// postgresHere is the form of a URL of a database on this machine.
+const postgresHere = `://([^@/?#]*@)?(localhost|127\.[0-9.]+|\[[^\]]*\])?(:[0-9]*)?/`
+
+var postgresRules = []rule.Relation{
+	{If: rule.When(rule.All(rule.Looks("url", `[?&]sslmode=(disable|require)(&|$)`),
+		rule.Not(rule.Like("url", postgresHere, func(text string) bool {
+			return (&Postgres{URL: text}).Local()
+		})))), Then: rule.Is("insecure", true), At: "url", Value: true,
+		Tell: func(b rule.Block, _ string) (cause, remedy string) {
+			return "nobody would know who reads the results on the way to " + hostOf(b.Text("url")),
+				`use sslmode=verify-full; or, in a network that you trust, add "insecure: true"`
+		}},
+	certWithKey, keyWithCert,
+}
+
+// A client's certificate and its key belong together.
+var (
+	certWithKey = rule.Relation{If: rule.When(rule.Has("cert")), Then: rule.Has("key"), At: "cert",
+		Cause:  "a client certificate without its key",
+		Remedy: `add "key: FILE", the private key that belongs to it`}
+	keyWithCert = rule.Relation{If: rule.When(rule.Has("key")), Then: rule.Has("cert"), At: "key",
+		Cause:  "a private key without its certificate",
+		Remedy: `add "cert: FILE", the certificate that belongs to it`}
+)
 
 // withTLS names the scheme to use with TLS.
 func withTLS(form string) string {

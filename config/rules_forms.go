@@ -209,6 +209,43 @@ var webURLRule = rule.Text(pattern(scheme("http", "https")+patternHost+"(:("+pat
 		return portProblem(u)
 	}).Conceal(urlPassword)
 
+// postgresURLRule is the rule for the address of a PostgreSQL database.
+var postgresURLRule = rule.Text(pattern(scheme("postgres", "postgresql")+`([^/?#@:]+@)?(`+patternPostgresHost+
+	`/[^/?#]+(\?(`+patternSSLMode+`)?)?|/[^/?#]+\?(`+patternSSLMode+`&)?host=(/|%2[fF])[^&#]*(&`+patternSSLMode+
+	`)?)$`), func(s string) (cause, remedy string) {
+	const write = "write postgres://user@host/database"
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return "not the address of a PostgreSQL database", write
+	}
+	q := u.Query()
+	for key := range q {
+		if key != "host" && key != "sslmode" {
+			return fmt.Sprintf("the address has %q", key), "of all settings only sslmode and host belong into it"
+		}
+	}
+	_, secret := u.User.Password()
+	switch mode := q.Get("sslmode"); {
+	case secret:
+		return "the address contains a password", "remove it, and use \"password: file:...\""
+	case len(u.Path) < 2 || strings.Contains(u.Path[1:], "/") || u.Fragment != "":
+		return "no database in the address", write
+	case u.Hostname() == "" && !strings.HasPrefix(q.Get("host"), "/"):
+		return "no host in the address", write + ", or postgres:///database?host=/run/postgresql for a socket"
+	case u.Hostname() != "" && q.Has("host"):
+		return "two hosts in the address", "keep one of them"
+	case q.Has("sslmode") && !slices.Contains([]string{"disable", "require", "verify-ca", "verify-full"}, mode):
+		return fmt.Sprintf("the mode of TLS is %q", mode), "use verify-full, verify-ca, require or disable"
+	}
+	return portProblem(u)
+}).Conceal(urlPassword)
+
+// Forms of a host with its port, and of the mode of TLS.
+const (
+	patternPostgresHost = `([^/?#@:\[\]]+|\[[^\]]*\])(:[0-9]*)?`
+	patternSSLMode      = `sslmode=(disable|require|verify-ca|verify-full)`
+)
+
 // modbusURLRule is the rule for the address of a Modbus unit.
 
 var modbusURLRule = rule.Text(
@@ -323,6 +360,15 @@ var listenRule = rule.Text(pattern(`^(unix:/.{1,106}|[^/]*:[0-9]+)$`), func(s st
 	if n, e := strconv.Atoi(port); err != nil || e != nil || n < 0 || n > 65535 {
 		return fmt.Sprintf("invalid address %q", s),
 			"write host:port, such as 127.0.0.1:9464, or unix:/run/hencedge/agent/metrics.sock"
+	}
+	return "", ""
+})
+
+// pageRule is the rule for where the page of results is served.
+var pageRule = rule.Text(pattern(`^[^/]*:[0-9]+$`), func(s string) (cause, remedy string) {
+	_, port, err := net.SplitHostPort(s)
+	if n, e := strconv.Atoi(port); err != nil || e != nil || n < 0 || n > 65535 {
+		return fmt.Sprintf("invalid address %q", s), "write host:port, such as 127.0.0.1:9470"
 	}
 	return "", ""
 })

@@ -18,6 +18,18 @@ const PackingReal = "real"
 // PackingHistogram puts counts of samples into the slots: see Grid.
 const PackingHistogram = "histogram"
 
+// The packings of compact windows by precision, in bits: see Stream.Compact.
+const (
+	PackingCompact12 = "compact-12"
+	PackingCompact16 = "compact-16"
+)
+
+// MaxCompact is the most slots of a compact window: the coefficients of a board's ring.
+const MaxCompact = 4096
+
+// minCompact is henc/compact's MinReadings.
+const minCompact = 64
+
 // HistogramLogScale is Stream.LogScale of a histogram that gives none. With the 60 bits of
 // edge12-add it leaves room for the sum of 65536 windows.
 const HistogramLogScale = 42
@@ -40,6 +52,8 @@ type Stream struct {
 	Lateness Duration `yaml:"lateness"`
 	// Mode says what a window holds: its samples, or counts of them by value.
 	Mode Mode `yaml:"mode"`
+	// Precision of compact windows: samples are exact to 2^-Precision of half their range, 12 or 16.
+	Precision int `yaml:"precision"`
 	// Params names the parameter set, such as "edge12-d1".
 	Params string `yaml:"params" cfg:"required"`
 	// LogScale is log2 of the encoding scale; 0 means the parameters' own.
@@ -51,8 +65,8 @@ type Stream struct {
 	// Places is how many windows of different devices share the slots of one ciphertext
 	// after the evaluator has added them up: a power of two. 0: windows are not added up.
 	Places int `yaml:"places"`
-	// Packing follows from Mode: PackingReal or PackingHistogram. It is not configured;
-	// descriptions that peers send carry it.
+	// Packing follows from Mode and Precision: PackingReal, PackingHistogram, PackingCompact12
+	// or PackingCompact16. It is not configured; descriptions that peers send carry it.
 	Packing string
 	// Replay, when set, takes samples and timestamps from a file instead of
 	// live sensors (agent only).
@@ -94,6 +108,8 @@ const (
 	ModeSamples Mode = "samples"
 	// ModeHistogram encrypts how many samples lie above each edge of the channel's bins.
 	ModeHistogram Mode = "histogram"
+	// ModeCompact sends a few bytes for each sample, which the evaluator bootstraps.
+	ModeCompact Mode = "compact"
 )
 
 // Missing is the policy for a sample that could not be read.

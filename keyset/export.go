@@ -111,10 +111,10 @@ func checkSeal(sealed, manifest []byte, holder ed25519.PublicKey, p henc.Paramet
 
 // Path is where the file called name of an epoch lies.
 func (x *Export) Path(e Epoch, name string) string {
-	if name == EvaluationFile {
-		return filepath.Join(x.Dir, e.Dir(), name)
+	if name == PublicFile {
+		return filepath.Join(x.Dir, name)
 	}
-	return filepath.Join(x.Dir, name)
+	return filepath.Join(x.Dir, e.Dir(), name)
 }
 
 // Stream gives a public file of an epoch to read, which must read all of it. The file may be larger than the
@@ -164,21 +164,38 @@ func (x *Export) Verify() error {
 			if filepath.Base(name) != name {
 				return fmt.Errorf("%w: the manifest lists a file %q", ErrCorrupt, name)
 			}
-			path := x.Path(e, name)
-			f, _, err := open(path, MaxFile)
-			if err != nil {
+			if err := verifyFile(x.Path(e, name), want); err != nil {
 				return err
 			}
-			sum := sha256.New()
-			_, err = io.Copy(sum, f)
-			f.Close()
-			if err != nil {
-				return fmt.Errorf("read %s: %w", path, err)
+		}
+		if e.Compact == nil {
+			continue
+		}
+		for _, d := range e.Compact.Devices {
+			if d.SHA256 == "" {
+				continue
 			}
-			if hex.EncodeToString(sum.Sum(nil)) != want {
-				return notSigned(path)
+			if err := verifyFile(x.Path(e, CompactFile(d.Name)), d.SHA256); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// verifyFile compares a file with its digest.
+func verifyFile(path, want string) error {
+	f, _, err := open(path, MaxFile)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != want {
+		return notSigned(path)
 	}
 	return nil
 }

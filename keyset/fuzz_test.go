@@ -2,6 +2,8 @@ package keyset
 
 import (
 	"bytes"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -15,6 +17,10 @@ func FuzzParseManifest(f *testing.F) {
 		`,"conjugation":false,"relinearise":false,"public_bytes":44126,"evaluation_bytes":176272` +
 		`,"files":{"public.key":"40ebd351"}}]}`))
 	f.Add([]byte(`{"version":1,"epochs":[{"epoch":1,"key_id":"20bc4ede8f91536f5d43f2bf4ad2fb6c","bootstrap":"fast"}]}`))
+	f.Add([]byte(`{"version":1,"params_hash":"44ebc3e182a7654b044c8a1ac2e97fedc388cf55f4e5095cd4e2c8aae17b6a05",` +
+		`"epochs":[{"epoch":1,"key_id":"20bc4ede8f91536f5d43f2bf4ad2fb6c","compact":{"set":"compact12","devices":[` +
+		`{"name":"a","board":"00112233445566778899aabbccddeeff"},{"name":"b","board":"` +
+		`00112233445566778899aabbccddeeff","sha256":"` + strings.Repeat("0f", 32) + `"}]}}]}`))
 	f.Add([]byte(`{"version":1,"epochs":[]}`))
 	f.Add([]byte(`{"version": 1, "params": "bench-paper16-insecure", "epochs": [{}]}`))
 	f.Add([]byte(`{}`))
@@ -37,6 +43,11 @@ func FuzzParseManifest(f *testing.F) {
 			}
 			if e.Bootstrap != BootstrapNone && e.Bootstrap != BootstrapFast && e.Bootstrap != BootstrapSmall {
 				t.Fatalf("epoch %d bootstraps %q", e.Epoch, e.Bootstrap)
+			}
+			for i, name := range e.CompactDevices() {
+				if d, ok := e.Compact.Device(name); !ok || d != e.Compact.Devices[i] || filepath.Base(name) != name {
+					t.Fatalf("device %q is found as %+v, %v", name, d, ok)
+				}
 			}
 			if got, ok := m.ByID(id); !ok || got.Epoch != e.Epoch {
 				t.Fatalf("epoch %d is found as %d, %v", e.Epoch, got.Epoch, ok)

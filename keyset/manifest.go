@@ -22,7 +22,7 @@ const (
 	// Version of the manifest that this program writes and reads.
 	Version = 1
 	// MaxManifest bounds a manifest, in bytes.
-	MaxManifest = 1 << 20
+	MaxManifest = 16 << 20
 	// MaxEpochs bounds the epochs of a key set.
 	MaxEpochs = 10000
 )
@@ -74,8 +74,10 @@ type Epoch struct {
 	Bootstrap       Bootstrap `json:"bootstrap,omitempty"`
 	PublicBytes     int64     `json:"public_bytes"`
 	EvaluationBytes int64     `json:"evaluation_bytes"`
-	// Files holds the SHA-256 (hex) of every public file of the epoch.
+	// Files holds the SHA-256 (hex) of every public file of the epoch, but for those of Compact's devices.
 	Files map[string]string `json:"files"`
+	// Compact is nil where no device has keys of compact windows.
+	Compact *Compact `json:"compact,omitempty"`
 }
 
 // Bootstrap says with which keys an evaluator bootstraps.
@@ -153,6 +155,11 @@ func ParseManifest(b []byte) (*Manifest, error) {
 		if !slices.Contains([]Bootstrap{BootstrapNone, BootstrapFast, BootstrapSmall}, e.Bootstrap) {
 			return nil, fmt.Errorf("%w: %s: epoch %d bootstraps %q", ErrCorrupt, ManifestFile, e.Epoch, e.Bootstrap)
 		}
+		if e.Compact != nil {
+			if err := e.Compact.check(e.Epoch); err != nil {
+				return nil, err
+			}
+		}
 		if seen[e.KeyID] {
 			return nil, fmt.Errorf("%w: %s: key id %s stands in two epochs", ErrCorrupt, ManifestFile, e.KeyID)
 		}
@@ -168,8 +175,8 @@ func (m *Manifest) Parameters() (henc.Parameters, error) {
 	if err != nil {
 		return p, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	if p.Insecure() {
-		return p, fmt.Errorf("%w: %s are insecure parameters, of which there are no key sets", ErrCorrupt, m.Params)
+	if err := p.CheckKeys(); err != nil {
+		return p, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if hash := p.Hash(); hex.EncodeToString(hash[:]) != m.ParamsHash {
 		return p, fmt.Errorf("%w: parameters %s have hash %x here, the key set was made for %s", ErrCorrupt, m.Params,

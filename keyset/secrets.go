@@ -13,7 +13,7 @@ const HolderFile = "holder.key"
 // Secrets lists the files with secret keys in a key set or an export, by their names.
 func Secrets(dir string) []string {
 	var out []string
-	for _, pattern := range []string{HolderFile, SecretFile, filepath.Join("epoch-*", SecretFile)} {
+	for _, pattern := range []string{HolderFile, SecretFile, BoardFile, filepath.Join("epoch-*", SecretFile)} {
 		found, _ := filepath.Glob(filepath.Join(escape(dir), pattern)) // the patterns are sound
 		out = append(out, found...)
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 )
@@ -64,6 +65,15 @@ func (c *Chunk) Marshal() ([]byte, error) {
 		return nil, fmt.Errorf("encode chunk: %w", err)
 	}
 	return c.appendTo(make([]byte, 0, chunkOverhead)), nil
+}
+
+// Payload returns the MQTT payload that carries c: a short object that is one piece travels as it is, everything
+// else as Marshal says. The payload is a copy.
+func (c *Chunk) Payload() ([]byte, error) {
+	if c.Total == 1 && IsShort(c.Data) {
+		return bytes.Clone(c.Data), nil
+	}
+	return c.Marshal()
 }
 
 // appendTo appends the encoding of c, a CBOR array, to b.

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Feed takes one chunk. It returns nil for a chunk that was kept, came again, or completed
-// its object. When the handler fails, the error wraps ErrHandler. After Close it is ErrClosed
+// Feed takes one chunk, or a short object, which is whole. It returns nil for a chunk that was kept, came again, or
+// completed its object. When the handler fails, the error wraps ErrHandler. After Close it is ErrClosed
 // for a chunk that was not taken. Any other error is a refusal, which is counted. The Receiver
 // keeps the payload, which the caller must not change afterwards.
 func (r *Receiver) Feed(topic string, payload []byte) error {
-	c, err := UnmarshalChunk(payload, r.limits.MaxObject)
+	c, err := r.chunk(payload)
 	if err != nil {
 		r.counters.Refuse(err)
 		return err
@@ -54,6 +54,17 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 	}
 	r.counters.Accept()
 	return nil
+}
+
+// chunk returns what a message carries. A short object is one piece of itself.
+func (r *Receiver) chunk(payload []byte) (*Chunk, error) {
+	if !IsShort(payload) {
+		return UnmarshalChunk(payload, r.limits.MaxObject)
+	}
+	if n := len(payload); n > min(MaxShort, r.limits.MaxObject) {
+		return nil, fmt.Errorf("%w: short object of %d bytes", ErrTooLarge, n)
+	}
+	return &Chunk{Object: ObjectID(payload), Total: 1, Size: len(payload), Data: payload}, nil
 }
 
 // ErrHandler wraps an error of the object handler, so that it can be told from

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -83,6 +84,28 @@ func (k *SigningKey) LogValue() slog.Value { return slog.StringValue(k.PublicTex
 // Wipe overwrites the secret; the key cannot sign afterwards.
 func (k *SigningKey) Wipe() {
 	clear(k.priv[:32])
+}
+
+// textContext begins what SignText signs. No message of this package begins so: the signed
+// bytes of a COSE_Sign1 are a CBOR array.
+const textContext = "hencedge text "
+
+// SignText signs text for a purpose, outside of the formats of this package: a signature for
+// one purpose is never valid for another. It fails once the key was wiped.
+func (k *SigningKey) SignText(purpose string, text []byte) ([]byte, error) {
+	if bytes.Equal(k.priv[:32], make([]byte, 32)) {
+		return nil, errors.New("sign: the signing key was wiped")
+	}
+	return ed25519.Sign(k.priv, purposeText(purpose, text)), nil
+}
+
+// VerifyText reports whether the owner of pub signed text for this purpose with SignText.
+func VerifyText(pub ed25519.PublicKey, purpose string, text, signature []byte) bool {
+	return len(pub) == ed25519.PublicKeySize && ed25519.Verify(pub, purposeText(purpose, text), signature)
+}
+
+func purposeText(purpose string, text []byte) []byte {
+	return append([]byte(textContext+purpose+"\x00"), text...)
 }
 
 // MarshalText returns the secret text form that Save writes:

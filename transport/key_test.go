@@ -186,3 +186,36 @@ func TestSecretDoesNotPrint(t *testing.T) {
 		t.Error("short seed")
 	}
 }
+
+// TestSignText: a signature is good for its text, its purpose and its key, and a wiped key
+// makes none.
+func TestSignText(t *testing.T) {
+	key, err := NewSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte("text")
+	signature, err := key.SignText("purpose", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := NewSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, good := range map[string]bool{
+		"right":           VerifyText(key.Public(), "purpose", text, signature),
+		"another purpose": !VerifyText(key.Public(), "purpos", append([]byte("e"), text...), signature),
+		"another text":    !VerifyText(key.Public(), "purpose", []byte("texts"), signature),
+		"another key":     !VerifyText(other.Public(), "purpose", text, signature),
+		"no key":          !VerifyText(nil, "purpose", text, signature),
+	} {
+		if !good {
+			t.Error(name)
+		}
+	}
+	key.Wipe()
+	if _, err := key.SignText("purpose", text); err == nil {
+		t.Error("a wiped key signs")
+	}
+}

@@ -96,7 +96,7 @@ func (s *Sender) SendChunks(ctx context.Context, topic string, pieces []Chunk) e
 		g.Go(func() error {
 			defer s.slots.Release(1)
 			defer s.room.Release(weight)
-			payload, err := pieces[i].Marshal()
+			payload, err := pieces[i].Payload()
 			if err != nil {
 				return err
 			}

@@ -23,6 +23,33 @@ const MaxShort = 16 << 10
 // shortItems are the elements of a payload.
 const shortItems = 7
 
+// IsShort reports whether a message is a short object, which travels without the frame of a chunk.
+func IsShort(payload []byte) bool { return len(payload) > 0 && payload[0] == shortStart }
+
+// shortStart begins a short object: the head of an array of four. A chunk is an array of six.
+const shortStart = 0x84
+
+// ShortEpoch returns the key epoch that a short object names, before anything of it is verified: the receiver
+// needs it to know which key set the header names. It fails with ErrMalformed or ErrTruncated.
+func ShortEpoch(sealed []byte) (uint32, error) {
+	m, err := PeekShort(sealed)
+	return m.KeyEpoch, err
+}
+
+// PeekShort returns the fields of the header that travel with a short object, before anything of it is verified. It
+// fails with ErrMalformed or ErrTruncated.
+func PeekShort(sealed []byte) (Meta, error) {
+	f, err := cutSign1("short object", sealed)
+	if err != nil {
+		return Meta{}, err
+	}
+	m, _, err := readShort(Meta{}, f.payload)
+	if err != nil {
+		return Meta{}, err
+	}
+	return *m, nil
+}
+
 // SealShort signs a reading that travels without most of its header: the receiver knows device and
 // stream, key set, parameters, layout, level, scale and place. It adds at most 133 bytes to the body: 113
 // for a board whose epochs, sequence and samples are below 2^16 and whose windows last less than 4 s. It fails with

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -310,13 +311,107 @@ func FuzzShort(f *testing.F) {
 	o.NoReplay = true
 	v := testVerifier(f, o)
 	f.Fuzz(func(t *testing.T, b []byte) {
+		peek, peeked := PeekShort(b)
+		if epoch, err := ShortEpoch(b); epoch != peek.KeyEpoch || (err == nil) != (peeked == nil) {
+			t.Fatalf("%x: %v, but epoch %d: %v", b, peeked, epoch, err)
+		}
 		obj, err := v.OpenShort(knownOf(m), b)
 		if err != nil {
 			refused(t, err)
 			return
 		}
+		if peeked != nil || peek.Sequence != obj.Meta.Sequence {
+			t.Fatalf("%x is accepted, at first sight it is %+v: %v", b, peek, peeked)
+		}
 		if again := mustSealShort(t, obj.Meta, obj.Body, key); !bytes.Equal(again, b) {
 			t.Fatalf("%x is accepted, the same object is %x", b, again)
 		}
 	})
+}
+
+// TestShortIsSent: a short object is one message, its own bytes, where it fits into one; else it travels in chunks. A
+// receiver puts both together.
+func TestShortIsSent(t *testing.T) {
+	m := testReading(9)
+	if peek, err := PeekShort(mustSealShort(t, m, testrig.Pattern(158), testKey(t, "board-7"))); err != nil ||
+		peek.BootEpoch != m.BootEpoch || peek.Sequence != 9 || peek.Samples != m.Samples || peek.Device != "" {
+		t.Errorf("%+v: %v", peek, err)
+	}
+	for body, messages := range map[int]int{158: 1, 11_000: 11} {
+		sealed := mustSealShort(t, m, testrig.Pattern(body), testKey(t, "board-7"))
+		c := &keepingClient{}
+		s, err := NewSender(c, MinChunkSize+64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(t.Context(), "up/b/s", sealed); err != nil {
+			t.Fatal(err)
+		}
+		if len(c.payloads) != messages || s.Stats().Chunks != uint64(messages) {
+			t.Fatalf("%d bytes in %d messages, want %d", len(sealed), len(c.payloads), messages)
+		}
+		if messages == 1 {
+			equalBytes(t, "the message", c.payloads[0], sealed)
+			if &c.payloads[0][0] == &sealed[0] {
+				t.Error("the message is no copy")
+			}
+		}
+		var got []byte
+		r := NewReceiver(Limits{}, func(s Staged) error {
+			got = s.Sealed
+			s.Done()
+			return nil
+		})
+		for _, p := range c.payloads {
+			if err := r.Feed("up/b/s", p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		equalBytes(t, "received", got, sealed)
+	}
+}
+
+// keepingClient keeps what is published.
+type keepingClient struct {
+	countingClient
+	payloads [][]byte
+}
+
+func (c *keepingClient) Publish(_ context.Context, _ string, payload []byte, _ bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.payloads = append(c.payloads, payload)
+	return nil
+}
+
+// TestShortIsFed: a receiver takes short objects as they are, once, within its bounds.
+func TestShortIsFed(t *testing.T) {
+	key, m := testKey(t, "board-7"), testReading(1)
+	sealed := mustSealShort(t, m, testrig.Pattern(158), key)
+	if epoch, err := ShortEpoch(sealed); err != nil || epoch != m.KeyEpoch || !IsShort(sealed) || IsShort(nil) {
+		t.Fatalf("epoch %d, %v", epoch, err)
+	}
+	var got []Staged
+	r := NewReceiver(Limits{MaxObject: 1 << 20}, func(s Staged) error {
+		got = append(got, s)
+		s.Done()
+		return nil
+	})
+	for _, want := range []error{nil, ErrReplayed} {
+		if err := r.Feed("p/up/board-7/s", sealed); !errors.Is(err, want) {
+			t.Fatalf("%v, want %v", err, want)
+		}
+	}
+	if len(got) != 1 || got[0].ID != ObjectID(sealed) || !bytes.Equal(got[0].Sealed, sealed) {
+		t.Fatalf("%d objects: %+v", len(got), got)
+	}
+	long := append([]byte{shortStart}, make([]byte, MaxShort)...)
+	if err := r.Feed("p/up/board-7/s", long); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%d bytes: %v", len(long), err)
+	}
+	for n := range sealed {
+		if _, err := ShortEpoch(sealed[:n]); err == nil {
+			t.Fatalf("%d of %d bytes have an epoch", n, len(sealed))
+		}
+	}
 }

@@ -149,6 +149,9 @@ func (c *Courier) renumber(l *spool.Lease) error {
 		err = l.Replace(sealed)
 	}
 	switch {
+	case errors.Is(err, ErrNumbered):
+		c.renumbered.Add(1)
+		return fmt.Errorf("%w: %w", errReplayed, err)
 	case errors.Is(err, transport.ErrUnknownSigner): // it was signed with an earlier key, and cannot be again
 		return fmt.Errorf("%w: %w", errReplayed, err)
 	case err != nil:

@@ -2,6 +2,9 @@ package delivery
 
 import "errors"
 
+// ErrNumbered is for Options.Renumber: the object cannot have another number. It is dropped.
+var ErrNumbered = errors.New("the object is bound to its number")
+
 var (
 	errRefused  = errors.New("refused")
 	errReplayed = errors.New("the number was used before")

@@ -61,9 +61,15 @@ func TestRenumber(t *testing.T) {
 	}
 }
 
-// One that cannot get a new number, since it was signed with an earlier key, does not
+// One that cannot get a new number, since it was signed with an earlier key or is bound to its number, does not
 // hold up those after it.
-func TestRenumberEarlierKey(t *testing.T) {
+func TestRenumberCannot(t *testing.T) {
+	for cause, renumbered := range map[error]uint64{transport.ErrUnknownSigner: 0, ErrNumbered: 1} {
+		t.Run(cause.Error(), func(t *testing.T) { testRenumberCannot(t, cause, renumbered) })
+	}
+}
+
+func testRenumberCannot(t *testing.T, cause error, renumbered uint64) {
 	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	used, next := object(1, 5000), object(2, 5000)
@@ -80,11 +86,12 @@ func TestRenumberEarlierKey(t *testing.T) {
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) {
 		o.Receipt = time.Minute
 		o.Renumber = func([]byte) ([]byte, error) {
-			return nil, fmt.Errorf("not of this key: %w", transport.ErrUnknownSigner)
+			return nil, fmt.Errorf("not this one: %w", cause)
 		}
 	})
 	run(t, cr)
-	if st := cr.Stats(); st.Dropped != 1 || st.Delivered != 1 || st.Renumbered != 0 || s.Stats().Objects != 0 {
+	if st := cr.Stats(); st.Dropped != 1 || st.Delivered != 1 || st.Renumbered != renumbered ||
+		s.Stats().Objects != 0 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -47,7 +47,9 @@ type Options struct {
 	// Renumber returns an object under the next free number. It is called when the receiver
 	// already has another object under the number of one that was never sent: another
 	// sender uses this identity, or this sender's state is an old copy. The returned object
-	// takes the old one's place. nil: such objects are dropped.
+	// takes the old one's place. It fails with ErrNumbered if the object cannot have another
+	// number, and with transport.ErrUnknownSigner if it was signed with an earlier key; then the object is dropped.
+	// nil: such objects are dropped.
 	Renumber func(sealed []byte) ([]byte, error)
 	// Topic is where an object is published; nil: where the spool says.
 	Topic func(*spool.Lease) string
