@@ -187,7 +187,7 @@ func fleetWarnings(cfg *config.Evaluator) (out []string) {
 				"has %d devices: windows beyond that are left out", i, p.Name, most, p.Circuit.Class(), n))
 		}
 		c, in := p.Circuit, p.Circuit.Inputs()[0]
-		window := int64(c.Parameters().CiphertextBytes(p.sourceOf(in).LevelAt(c.Parameters().Depth()), false))
+		window := wireBytes(c.Parameters(), p.sourceOf(in))
 		if st := cfg.Store; st != nil && n*window > int64(st.Bytes) {
 			out = append(out, fmt.Sprintf("store.bytes: the windows of one interval of the class %s take %d MiB, "+
 				"and they stay in the store until program %s has its result; with %d MiB, devices wait and may come "+

@@ -115,6 +115,7 @@ var bodyReasons = []struct {
 	{henc.ErrLevel, "level"},
 	{henc.ErrScale, "scale"},
 	{henc.ErrMalformed, "body_malformed"},
+	{engine.ErrNoDeviceKey, "no_device_key"},
 	{henc.ErrNoKey, "no_key"},
 	{program.ErrInput, "input_mismatch"},
 	{program.ErrType, "partial_window"},

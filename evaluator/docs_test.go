@@ -67,6 +67,12 @@ func TestProgramsDocument(t *testing.T) {
 					t.Errorf("%s: %v", line, err)
 				}
 			}
+		case "compared":
+			for _, line := range strings.Split(b.text, "\n") {
+				if _, err := compileCompared(t, cfg, line); err != nil {
+					t.Errorf("%s: %v", line, err)
+				}
+			}
 		case "refused":
 			for _, line := range strings.Split(b.text, "\n") {
 				expr, says, _ := strings.Cut(line, "//")
@@ -104,7 +110,7 @@ func TestProgramsDocument(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"yaml", "program", "refused", "message", "explain"} {
+	for _, kind := range []string{"yaml", "program", "compared", "refused", "message", "explain"} {
 		if seen[kind] == 0 {
 			t.Errorf("the document has no block of kind %q", kind)
 		}
@@ -122,16 +128,31 @@ func trimLines(s string) string {
 // compileExample compiles an expression over the document's variables.
 func compileExample(t *testing.T, cfg *config.Evaluator, expr string) (*program.Circuit, error) {
 	t.Helper()
-	src := program.Source{Name: "example", Expr: strings.TrimSpace(expr), Vars: map[string]program.Var{}}
+	return compileUnder(t, cfg, "edge13-d3", 0, expr)
+}
+
+// compileCompared is compileExample for an expression that compares.
+func compileCompared(t *testing.T, cfg *config.Evaluator, expr string) (*program.Circuit, error) {
+	t.Helper()
+	return compileUnder(t, cfg, "deep16-d23", 0.5, expr)
+}
+
+func compileUnder(t *testing.T, cfg *config.Evaluator, params string, resolution float64, expr string) (
+	*program.Circuit, error) {
+	t.Helper()
+	src := program.Source{Name: "example", Expr: strings.TrimSpace(expr), Resolution: resolution,
+		Vars: map[string]program.Var{}}
 	for name, ref := range map[string]string{"i": "pump/motor/current", "u": "pump/motor/voltage",
 		"v": "pump/motor/vibration", "h": "tank/level/height", "t": "pump/heat/temp"} {
 		s, channel, err := cfg.Input(&config.Program{}, ref)
 		if err != nil {
 			t.Fatal(err)
 		}
-		src.Vars[name] = program.Var{Device: s.Device, Stream: s.Stream, Channel: channel}
+		st := s.Stream
+		st.Params = params
+		src.Vars[name] = program.Var{Device: s.Device, Stream: st, Channel: channel}
 	}
-	p, err := henc.Named("edge13-d3")
+	p, err := henc.Named(params)
 	if err != nil {
 		t.Fatal(err)
 	}

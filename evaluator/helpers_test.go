@@ -216,7 +216,11 @@ func newRigOn(t *testing.T, cfg *config.Evaluator, url, state string, change ...
 
 // paramsOf returns the parameters of a test's streams, which are all the same.
 func paramsOf(cfg *config.Evaluator) string {
-	if len(cfg.Streams) == 0 {
+	switch {
+	case len(cfg.Streams) > 0:
+	case len(cfg.Classes) > 0:
+		return cfg.Classes[0].Streams[0].Params
+	default:
 		return "edge12-d1"
 	}
 	return cfg.Streams[0].Params

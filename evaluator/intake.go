@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -106,11 +108,59 @@ type verdict struct {
 // open verifies one object.
 func (p *pipeline) open(o transport.Staged) (*transport.Object, error) {
 	start := time.Now()
-	obj, err := p.verifier.OpenStaged(o)
+	var obj *transport.Object
+	var err error
+	if transport.IsShort(o.Sealed) {
+		obj, err = p.openShort(o.Topic, o.Sealed)
+	} else {
+		obj, err = p.verifier.OpenStaged(o)
+	}
 	if err == nil {
 		p.stages.since(stageVerify, start)
 	}
 	return obj, err
+}
+
+// reopen verifies an object that was taken under a topic before.
+func (p *pipeline) reopen(topic string, sealed []byte) (*transport.Object, error) {
+	if transport.IsShort(sealed) {
+		return p.openShort(topic, sealed)
+	}
+	return transport.Open(sealed, p.verifier)
+}
+
+// openShort verifies a short object. The topic says which stream's header it was signed with, and the key epoch
+// that it names which key set's.
+func (p *pipeline) openShort(topic string, sealed []byte) (*transport.Object, error) {
+	path := strings.Split(topic, "/")
+	if len(path) < 2 {
+		return nil, fmt.Errorf("%w: %q", transport.ErrWrongTopic, topic)
+	}
+	id := streamID{path[len(path)-2], path[len(path)-1]}
+	src := p.source(id)
+	if src == nil || src.stream.Compact() == 0 {
+		return nil, fmt.Errorf("%w: stream %s/%s has no compact windows here", transport.ErrWrongLayout, id.device,
+			id.stream)
+	}
+	epoch, err := transport.ShortEpoch(sealed)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("%w: a window of %s/%s under epoch %d, for which there are no keys", transport.ErrWrongEpoch,
+		id.device, id.stream, epoch)
+	for ref, k := range p.keys {
+		if ref.Epoch != epoch || k.params.Hash() != src.hash {
+			continue
+		}
+		known := transport.Meta{Device: id.device, Stream: id.stream, KeyID: ref.ID, Params: src.hash,
+			Layout: src.layout}
+		engine.CompactHeader(&known)
+		var obj *transport.Object
+		if obj, err = p.verifier.OpenShort(known, sealed); err == nil || !errors.Is(err, transport.ErrSignature) {
+			return obj, err
+		}
+	}
+	return nil, err
 }
 
 // accepted counts a window that passed every check.
@@ -148,25 +198,39 @@ func (p *pipeline) window(obj *transport.Object) (*window, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := henc.PeekCiphertext(obj.Body)
-	if err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
-	}
-	if err := m.CheckBody(h.Params, h.Level, h.Scale); err != nil {
-		return nil, err
-	}
-	for _, prog := range src.users {
-		if err := prog.accepts(id, h.Level, h.Scale); err != nil {
-			return nil, err
-		}
-	}
-	data, err := p.engine.Receive(src.hash, obj.Body)
+	data, err := p.ciphertext(src, obj)
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
 	}
 	p.stages.since(stageDecode, start)
 	return &window{stream: id, place: at, byTime: src.stream.Window.ByTime(), data: data, meta: *m, id: obj.ID,
 		signer: obj.Signer, at: p.now()}, nil
+}
+
+// ciphertext checks the body of a window against its header and what programs take, and decodes it.
+func (p *pipeline) ciphertext(src *source, obj *transport.Object) (*engine.Ciphertext, error) {
+	m := &obj.Meta
+	if src.stream.Compact() > 0 {
+		known := *m
+		engine.CompactHeader(&known)
+		if err := m.CheckBody(src.hash, known.Level, known.Scale); err != nil {
+			return nil, err
+		}
+		return p.engine.ReceiveCompact(src.hash, src.stream, m, obj.Body)
+	}
+	h, err := henc.PeekCiphertext(obj.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.CheckBody(h.Params, h.Level, h.Scale); err != nil {
+		return nil, err
+	}
+	for _, prog := range src.users {
+		if err := prog.accepts(streamID{m.Device, m.Stream}, h.Level, h.Scale); err != nil {
+			return nil, err
+		}
+	}
+	return p.engine.Receive(src.hash, obj.Body)
 }
 
 // inTime refuses readings that were made after their epoch's overlap ended.

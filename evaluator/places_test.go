@@ -197,14 +197,14 @@ func TestHeldWindows(t *testing.T) {
 	one := int64(8 * p.N() * p.LimbsAt(p.MaxLevel()))
 	queued := func() int64 { queue.mu.Lock(); defer queue.mu.Unlock(); return queue.bytes }
 	testrig.Eventually(t, "every run waits, and all other windows are queued", func() bool {
-		return waiting.Load() == int32(held.Runs) && queued() == devices*rounds*one-held.Windows
+		return waiting.Load() == 2*int32(held.Runs) && queued() == devices*rounds*one-held.Windows
 	})
 	if held.Windows != int64(held.Runs)*one {
 		t.Errorf("%d bytes of windows, want %d of %d", held.Windows, held.Runs, one)
 	}
 	size := int64(p.CiphertextBytes(r.service.plan.Programs[0].Circuit.Level(), false))
-	if held.Results != 3*size*int64(held.Runs) { // of two programs, and one that is sealed
-		t.Errorf("%d bytes of results, want %d of %d", held.Results, 3*held.Runs, size)
+	if held.Results != 4*size*int64(held.Runs) { // of two programs, and the copies that are sealed
+		t.Errorf("%d bytes of results, want %d of %d", held.Results, 4*held.Runs, size)
 	}
 	let()
 	for range 2 * devices * rounds {

@@ -65,7 +65,7 @@ func (p *Plan) Needs() []Need {
 			order = append(order, name)
 		}
 		n.Relinearise = n.Relinearise || pr.Circuit.NeedsRelin()
-		n.Bootstrap = n.Bootstrap || pr.Circuit.Bootstraps() > 0
+		n.Bootstrap = n.Bootstrap || pr.Circuit.Bootstraps() > 0 || pr.Circuit.Compact() > 0
 		for _, k := range pr.Circuit.Rotations() {
 			if !slices.Contains(n.Rotations, k) {
 				n.Rotations = append(n.Rotations, k)
@@ -176,7 +176,8 @@ func programNames(cfg *config.Evaluator) []string {
 
 // planProgram resolves the inputs of a program and compiles it.
 func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
-	src := program.Source{Name: p.Name, Expr: p.Expr, Class: p.For, Vars: map[string]program.Var{}}
+	src := program.Source{Name: p.Name, Expr: p.Expr, Class: p.For, Resolution: p.Resolution,
+		Vars: map[string]program.Var{}}
 	var first *config.DeviceStream
 	for name, ref := range p.Inputs {
 		s, channel, err := cfg.Input(p, ref)
@@ -194,7 +195,7 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	if first == nil {
 		return nil, fmt.Errorf("program %q has no inputs", p.Name)
 	}
-	params, err := henc.Named(first.Params)
+	params, err := namedParams(first.Params)
 	if err != nil {
 		return nil, fmt.Errorf("program %q: %w", p.Name, err)
 	}
@@ -210,6 +211,9 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	}
 	return planned, nil
 }
+
+// namedParams is henc.Named; tests have insecure parameters too.
+var namedParams = henc.Named
 
 // compile compiles the program for full windows, for packs if pack is set and it can be.
 func (p *Planned) compile(pack bool) (err error) {
@@ -256,7 +260,7 @@ func (p *Planned) fitsLimits(cfg *config.Evaluator) error {
 	held := map[streamID]int64{} // bytes of the windows that a result needs, by stream
 	for _, in := range c.Inputs() {
 		st := p.sourceOf(in)
-		need := int64(c.Parameters().CiphertextBytes(st.LevelAt(c.Parameters().Depth()), false) + transport.MaxMeta)
+		need := wireBytes(c.Parameters(), st) + transport.MaxMeta
 		if limit := int64(cfg.Limits.Object); limit > 0 && need > limit {
 			return fmt.Errorf("program %q: windows of %s have up to %d KiB, limits.object is %d KiB; raise it",
 				c.Name(), in, (need+1023)>>10, limit>>10)
@@ -277,6 +281,14 @@ func (p *Planned) fitsLimits(cfg *config.Evaluator) error {
 			c.Name(), (total+1023)>>10, room>>10)
 	}
 	return nil
+}
+
+// wireBytes is the length of a window of a stream at most, without its header.
+func wireBytes(p henc.Parameters, st config.Stream) int64 {
+	if st.Compact() > 0 {
+		return int64(program.CompactBytes(st))
+	}
+	return int64(p.CiphertextBytes(st.LevelAt(p.Depth()), false))
 }
 
 // joinRule decides how the inputs of the circuit are joined.

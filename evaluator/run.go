@@ -3,6 +3,7 @@ package evaluator
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/engine"
@@ -21,12 +22,24 @@ func (s *Service) workLoop(working context.Context) {
 			s.addPart(working, j)
 			continue
 		}
-		for _, one := range j.all() {
-			if err := s.work(working, one); err != nil {
-				s.failed(one, err)
-			}
+		s.workTogether(working, j)
+	}
+}
+
+// workTogether does a job and those that go with it. One of them computes for all; then each is
+// sealed and published, at the same time.
+func (s *Service) workTogether(ctx context.Context, j *job) {
+	one := func(j *job) {
+		if err := s.work(ctx, j); err != nil {
+			s.failed(j, err)
 		}
 	}
+	var others sync.WaitGroup
+	for _, other := range j.with {
+		others.Go(func() { one(other) })
+	}
+	one(j)
+	others.Wait()
 }
 
 // work computes, seals and publishes one result. Once ctx is over it starts no
@@ -65,6 +78,7 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		return err
 	}
 	s.stages.since(stageCompute, start)
+	spot = computed.Place
 	if circuit.Packed() {
 		e := &packed{job: j.light(), circuit: circuit, key: key, spot: spot, body: computed.Body, of: computed.Of,
 			took: computed.Took, waited: max(start.Sub(j.lastArrival()), 0)}

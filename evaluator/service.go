@@ -17,6 +17,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -150,6 +151,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stopMetrics()
+	if role.Sleep(ctx, s.state.Lead(s.now())) != nil { // stopped before anything was numbered
+		return nil
+	}
 	client := s.deps.Client
 	if client == nil {
 		if client, err = s.dial(ctx); err != nil {

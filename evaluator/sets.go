@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
@@ -15,8 +16,8 @@ import (
 //
 //   - Every program keeps a job of its own: its number, order, store, signature and receipts
 //     are those of a program alone. Only the computation is shared.
-//   - One worker does the jobs of a set one after another, and all jobs of its programs leave
-//     the queue in their order: with a store, a job waits for the one before of its program.
+//   - One worker does the jobs of a set, and all jobs of its programs leave the queue in their
+//     order: with a store, a job waits for the one before of its program.
 //   - If the set fails, each program runs alone, so that only the one at fault fails. If the
 //     device failed, the jobs stay for another.
 
@@ -50,6 +51,22 @@ type Bootstrapping struct {
 	Of     []string // programs
 	Keys   int      // keys of the program that needs most
 	Memory int64    // bytes on each device, keys included
+	// Windows is how many compact windows are bootstrapped together at most; 0: there are none. DeviceMemory is what
+	// the key of each device with such windows takes, in bytes.
+	Windows      int
+	DeviceMemory int64
+}
+
+// add counts a program.
+func (b *Bootstrapping) add(e *program.Explanation) {
+	b.Of, b.Keys = append(b.Of, e.Program), max(b.Keys, e.Keys.Count)
+	if e.Bootstrap != nil {
+		b.Memory = max(b.Memory, e.Bootstrap.Memory)
+	}
+	if e.Compact != nil {
+		b.Memory = max(b.Memory, e.Compact.Memory)
+		b.Windows, b.DeviceMemory = max(b.Windows, e.Compact.Windows), max(b.DeviceMemory, e.Compact.DeviceMemory)
+	}
 }
 
 // Held is the memory of runs at a time, on one device.
@@ -78,10 +95,8 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 	for i := range plan.Programs {
 		pr := &plan.Programs[i]
 		take(pr.Circuit, pr.Name)
-		if e := pr.Circuit.Explain(); e.Bootstrap != nil {
-			c.Bootstrap.Of = append(c.Bootstrap.Of, pr.Name)
-			c.Bootstrap.Keys = max(c.Bootstrap.Keys, e.Keys.Count)
-			c.Bootstrap.Memory = max(c.Bootstrap.Memory, e.Bootstrap.Memory)
+		if e := pr.Circuit.Explain(); e.Bootstrap != nil || e.Compact != nil {
+			c.Bootstrap.add(&e)
 		}
 	}
 	var made fusions
@@ -101,13 +116,12 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 func (p *Plan) hold(cfg *config.Evaluator, groups [][]*Planned, c *Costs) {
 	var windows, results int64
 	take := func(all ...*Planned) {
-		var sum, largest int64
+		var sum int64
 		for _, one := range all {
 			windows = max(windows, one.windowBytes())
-			size := int64(one.params.CiphertextBytes(one.Circuit.Level(), false))
-			sum, largest = sum+size, max(largest, size)
+			sum += int64(one.params.CiphertextBytes(one.Circuit.Level(), false))
 		}
-		results = max(results, sum+largest) // one is copied to be sealed
+		results = max(results, 2*sum) // each is copied to be sealed
 	}
 	for i := range p.Programs {
 		take(&p.Programs[i])
@@ -171,6 +185,9 @@ func (p *Planned) windowBytes() (n int64) {
 }
 
 func (p *Planned) windowBytesOf(in program.Input) int64 {
+	if st := p.sourceOf(in); st.Compact() > 0 {
+		return 4 * int64(st.Readings())
+	}
 	return 8 * int64(p.params.N()) * int64(p.params.LimbsAt(p.sourceOf(in).LevelAt(p.params.Depth())))
 }
 
@@ -302,9 +319,11 @@ func gather(jobs []*job) []*job {
 	return slices.DeleteFunc(jobs, func(j *job) bool { return followers[j] })
 }
 
-// sharedRun is one run of a set. One worker uses it.
+// sharedRun is one run of a set.
 type sharedRun struct {
-	set     *program.Set
+	set *program.Set
+
+	mu      sync.Mutex // held while it runs
 	done    bool
 	results []engine.Result
 	err     error
@@ -312,6 +331,8 @@ type sharedRun struct {
 
 // result returns the result of the program at a place in the set. The first call runs it.
 func (s *sharedRun) result(part int, run func(*program.Set) ([]engine.Result, error)) (engine.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.done {
 		s.results, s.err = run(s.set)
 		s.done = true

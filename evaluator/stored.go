@@ -109,7 +109,7 @@ func (d *stored) open(c *config.Store) error {
 
 // recovered verifies a window of an earlier process.
 func (d *stored) recovered(topic string, sealed []byte) (*transport.Object, bool) {
-	obj, err := transport.Open(sealed, d.p.verifier)
+	obj, err := d.p.reopen(topic, sealed)
 	if err != nil {
 		d.store.Windows.Strand(topic, Reason(err), err)
 	}
@@ -121,7 +121,7 @@ func (d *stored) resume(working context.Context) {
 		if working.Err() != nil {
 			return
 		}
-		obj, err := transport.Open(sealed, d.p.verifier)
+		obj, err := d.p.reopen(topic, sealed)
 		if err != nil {
 			continue // recovered has told
 		}
@@ -360,7 +360,7 @@ func (d *stored) addAgain(j *job) (*engine.Sum, error) {
 			return nil, fmt.Errorf("%w, and a window of device %s is not in the store any more", engine.ErrLost,
 				w.Device)
 		}
-		obj, err := transport.Open(sealed, d.p.verifier)
+		obj, err := d.p.reopen(topic, sealed)
 		if err == nil {
 			err = d.p.addWindow(sum, j, obj)
 		}

@@ -10,20 +10,24 @@ import (
 
 // device is one device with the keys on it.
 type device struct {
-	ctx    *henc.Context
-	keys   map[transport.KeyRef]*henc.Evaluator
-	boots  bootstrappers
-	reader *together[[]byte, *henc.Ciphertext] // which may leave them in the domain of their bytes
-	writer *together[*henc.Ciphertext, []byte] // as Result.Room has it
-	gather *gatherer
+	ctx      *henc.Context
+	keys     map[transport.KeyRef]*henc.Evaluator
+	boots    bootstrappers
+	compacts compacts
+	reader   *together[[]byte, *henc.Ciphertext] // which may leave them in the domain of their bytes
+	writer   *together[*henc.Ciphertext, []byte] // as Result.Room has it
+	gather   *gatherer
 }
 
 // newDevice returns the device of a context, with those of the keys that belong to it.
 func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{},
-		boots: bootstrappers{keys: map[transport.KeyRef]*henc.EvaluationKeys{}},
+		boots:    bootstrappers{keys: map[transport.KeyRef]*henc.EvaluationKeys{}},
+		compacts: compacts{keys: map[transport.KeyRef]*CompactKeys{}},
 		gather: &gatherer{width: o.widthOf(ctx), latency: o.Latency, onBatch: o.OnBatch,
 			lines: map[[32]byte][]*ticket{}}}
+	d.gather.bootstrap = d.bootstrapped
+	d.gather.replays = replays{memory: d.gather.width.memory}
 	read, write := ctx.UnmarshalCiphertexts, d.marshal
 	if _, ok := ctx.Ring().(cutrantt.Packed); !ok {
 		read, write = nil, nil
@@ -34,6 +38,9 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 		if k.Context == ctx {
 			d.keys[k.Ref()] = henc.NewEvaluator(ctx, k.Evaluation)
 			d.boots.keys[k.Ref()] = k.Evaluation
+			if k.Compact != nil {
+				d.compacts.keys[k.Ref()] = k.Compact
+			}
 		}
 	}
 	return d
@@ -63,6 +70,8 @@ type Ciphertext struct {
 	mu   sync.Mutex
 	body []byte
 	lies map[*device]*henc.Ciphertext
+
+	compact *compactWindow // instead of all else
 }
 
 // on returns the ciphertext on d, in the domain of its context if own is set; without, several

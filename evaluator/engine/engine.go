@@ -70,13 +70,13 @@ func (e *Engine) Receive(params [32]byte, body []byte) (*Ciphertext, error) {
 // Run runs a circuit, or a set of them with a result for each, on the device on which most
 // of its inputs lie, together with other runs of the same form that come at the same time.
 // place is where the windows stand: those of one routine and key at different places are added
-// up and run as one (program.Item.Added). It returns when the results are there; call it from
-// as many goroutines as Parallel says.
+// up and run as one (program.Item.Added). Compact windows are bootstrapped together first, and have no place
+// before. It returns when the results are there; call it from as many goroutines as Parallel says.
 func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program.Input]*Ciphertext, place int) (
 	out []Result, err error) {
 	l := e.lanes[r.Parameters().Hash()]
 	err = l.attempt(l.nearest(inputs), func(d *device) error {
-		own, err := d.runOn(r, key, inputs, place)
+		own, err := d.runOn(r, key, inputs, place, nil)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program
 		out = make([]Result, len(rooms))
 		for k, room := range rooms {
 			out[k] = Result{Body: room[transport.SealRoom:], Took: own.took / time.Duration(len(out)),
-				Of: Origin{own.of, k}, room: room}
+				Of: Origin{own.of, k}, Place: own.spot, room: room}
 		}
 		return nil
 	})
@@ -113,6 +113,8 @@ type Result struct {
 	Body []byte // the ciphertext, which others may read
 	// Of is equal for results that are one ciphertext: those of windows that were added up.
 	Of Origin
+	// Place is where the windows stood: of compact ones where they were brought to, else what Run was given.
+	Place int
 	// Took is its part of the time of its batch, of the attempt that succeeded.
 	Took time.Duration
 

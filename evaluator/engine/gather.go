@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // gatherer queues the jobs of one device and runs those of the same form in batches.
@@ -20,10 +21,16 @@ import (
 //     between two. It starts when it is as large as the first (a smaller one would only split
 //     a batch that is still growing) or when its oldest job has waited for Options.Latency.
 //   - Jobs of one routine and key whose windows stand at different places become one item:
-//     their windows are added up, and each job reads its result at its own place. Such a job
-//     waits for no other one: it joins those that are queued when its batch starts.
+//     their windows are added up, and each job reads its result at its own place. It joins those
+//     that are queued when its batch starts. The processor, once half of its batches run, waits
+//     for a job at every place too, but no longer than Options.Latency: at once it would take the
+//     jobs one by one, and have no time for those that arrive.
+//   - Jobs on compact windows of one routine and key become one item too: their windows are bootstrapped together,
+//     which gives them their places. They wait for each other until there is one for every place or the
+//     oldest has waited for Options.Latency, even if the device is idle. Two such items in a batch share a bootstrap.
 //   - A batch has at most width.most items, and its values take at most width.memory bytes.
 //   - The queue whose oldest job has waited longest goes first, and its oldest jobs first.
+//   - A job that is alone is repeated as a whole: see replays.
 //   - Each job gets its own answer. After an error, unless the device failed, both halves of
 //     the batch run again: only the faulty job fails, and a batch that exhausted the memory
 //     may fit in parts. A single job then waits until other batches have freed theirs.
@@ -31,6 +38,9 @@ type gatherer struct {
 	width   width
 	latency time.Duration
 	onBatch func() // may be nil
+	// bootstrap makes the inputs of groups of jobs on compact windows, by group: those of job k at place k.
+	bootstrap func(...[]*ticket) ([]map[program.Input]*henc.Ciphertext, error)
+	replays   replays
 
 	mu      sync.Mutex
 	lines   map[[32]byte][]*ticket // queues by form, oldest job first; none is empty
@@ -52,18 +62,28 @@ type width struct {
 // ticket is a queued job.
 type ticket struct {
 	item  program.Item
-	place int // of its windows
-	since time.Time
-	ready chan struct{} // closed when share or err is set
-	share share
-	err   error
+	place int // of its windows; of compact ones it is chosen for the batch
+	// compact are its windows if they are compact, and key is theirs. The item has no inputs then. Windows for
+	// different sums are not bootstrapped together.
+	compact map[program.Input]*compactWindow
+	key     transport.KeyRef
+	sum     *Sum
+	since   time.Time
+	ready   chan struct{} // closed when share or err is set
+	share   share
+	err     error
 }
 
 // run runs one item in a batch and returns its share of the results. The caller must call
 // share.done. place is where its windows stand, of Routine.Places.
 func (g *gatherer) run(it program.Item, place int) (share, error) {
-	t := &ticket{item: it, place: place, since: time.Now(), ready: make(chan struct{})}
-	form := it.Routine.Form()
+	return g.queue(&ticket{item: it, place: place})
+}
+
+// queue is run for a ticket.
+func (g *gatherer) queue(t *ticket) (share, error) {
+	t.since, t.ready = time.Now(), make(chan struct{})
+	form := t.item.Routine.Form()
 	g.mu.Lock()
 	g.lines[form] = append(g.lines[form], t)
 	g.start()
@@ -100,7 +120,7 @@ func (g *gatherer) next() (form [32]byte, wait time.Duration) {
 	var oldest time.Time
 	for f, line := range g.lines {
 		since, left := line[0].since, time.Duration(0)
-		if g.running > 0 && g.width.most > 1 && len(line) < g.newest {
+		if g.grows(line) {
 			left = max(g.latency-time.Since(since), 0)
 		}
 		if wait < 0 || left < wait || left == wait && since.Before(oldest) {
@@ -108,6 +128,31 @@ func (g *gatherer) next() (form [32]byte, wait time.Duration) {
 		}
 	}
 	return form, wait
+}
+
+// grows reports whether a queue should wait for more jobs.
+func (g *gatherer) grows(line []*ticket) bool {
+	if rooms := line[0].item.Routine.Compact(); rooms > 0 {
+		return len(line) < rooms
+	}
+	if g.width.most > 1 {
+		return g.running > 0 && len(line) < g.newest
+	}
+	return g.running > 0 && 2*g.running >= g.width.batches && !complete(line)
+}
+
+// complete reports whether jobs of the kind of the first one are at every place.
+func complete(line []*ticket) bool {
+	first, at := line[0].item, map[int]bool{}
+	for _, t := range line {
+		if t.item.Routine == first.Routine && t.item.Evaluator == first.Evaluator {
+			at[t.place] = true
+		}
+		if len(at) >= first.Routine.Places() {
+			return true
+		}
+	}
+	return false
 }
 
 // wake calls start again after wait.
@@ -128,6 +173,9 @@ func (g *gatherer) take(line []*ticket) (batch, rest []*ticket) {
 	most := g.width.most
 	if g.width.memory > 0 {
 		most = min(most, int(g.width.memory/max(line[0].item.Routine.Peak(), 1)))
+	}
+	if g.width.memory == 0 && line[0].item.Routine.Compact() > 0 {
+		most = max(most, groups) // which take little longer than one
 	}
 	m := merger{most: max(most, 1)}
 	for i, t := range line {
@@ -157,6 +205,7 @@ type merger struct {
 type kind struct {
 	routine   program.Routine
 	evaluator *henc.Evaluator
+	sum       *Sum // of compact windows
 }
 
 type spot struct {
@@ -169,7 +218,10 @@ func (m *merger) full() bool { return len(m.items) >= m.most && m.room == 0 }
 
 // add reports whether there is room for a job.
 func (m *merger) add(t *ticket) bool {
-	k := kind{t.item.Routine, t.item.Evaluator}
+	k := kind{t.item.Routine, t.item.Evaluator, t.sum}
+	if t.compact != nil {
+		return m.addCompact(k, t)
+	}
 	at, several := spot{k, t.place}, t.item.Routine.Places() > 1
 	if n := m.at[at]; several && n < len(m.of[k]) {
 		i := m.of[k][n]
@@ -193,13 +245,71 @@ func (m *merger) add(t *ticket) bool {
 	return true
 }
 
-// item returns what runs for jobs whose windows are added up.
-func item(jobs []*ticket) program.Item {
-	it := jobs[0].item
-	for _, t := range jobs[1:] {
-		it.Added = append(it.Added, t.item.Inputs)
+// addCompact reports whether there is room for a job on compact windows: at the next place of the newest item of its
+// kind, or in a new item.
+func (m *merger) addCompact(k kind, t *ticket) bool {
+	rooms := t.item.Routine.Compact()
+	if all := m.of[k]; len(all) > 0 {
+		if i := all[len(all)-1]; len(m.items[i]) < rooms {
+			m.items[i] = append(m.items[i], t)
+			m.room--
+			return true
+		}
 	}
-	return it
+	if len(m.items) >= m.most {
+		return false
+	}
+	if m.of == nil {
+		m.of, m.at = map[kind][]int{}, map[spot]int{}
+	}
+	m.of[k] = append(m.of[k], len(m.items))
+	m.room += rooms - 1
+	m.items = append(m.items, []*ticket{t})
+	return true
+}
+
+// items returns what runs for jobs whose windows are added up, or bootstrapped together.
+func (g *gatherer) items(all [][]*ticket) ([]program.Item, error) {
+	out, alone := make([]program.Item, len(all)), map[kind]int{}
+	bootstrap := func(at ...int) error {
+		var jobs [][]*ticket
+		for _, i := range at {
+			jobs = append(jobs, all[i])
+		}
+		inputs, err := g.bootstrap(jobs...)
+		if err != nil {
+			return err
+		}
+		for n, i := range at {
+			out[i].Inputs = inputs[n]
+		}
+		return nil
+	}
+	for i, jobs := range all {
+		t := jobs[0]
+		if out[i] = t.item; t.compact == nil {
+			for _, more := range jobs[1:] {
+				out[i].Added = append(out[i].Added, more.item.Inputs)
+			}
+			continue
+		}
+		k := kind{t.item.Routine, t.item.Evaluator, t.sum}
+		other, found := alone[k]
+		if !found {
+			alone[k] = i
+			continue
+		}
+		delete(alone, k)
+		if err := bootstrap(other, i); err != nil {
+			return nil, err
+		}
+	}
+	for _, i := range alone {
+		if err := bootstrap(i); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // serve runs a batch. Its place is free for the next one when the first job reads its
@@ -224,15 +334,15 @@ func (g *gatherer) answer(batch []*ticket, place func()) bool {
 	for _, t := range batch {
 		m.add(t)
 	}
-	items := make([]program.Item, len(m.items))
-	for i, jobs := range m.items {
-		items[i] = item(jobs)
-	}
 	if g.onBatch != nil {
 		g.onBatch()
 	}
 	start := time.Now()
-	b, err := g.compute(items)
+	items, err := g.items(m.items)
+	var b *program.Batch
+	if err == nil {
+		b, err = g.compute(items)
+	}
 	if err != nil && len(batch) > 1 && !errors.Is(err, cutrantt.ErrDevice) {
 		half := len(batch) / 2
 		first := g.answer(batch[:half], place)
@@ -243,9 +353,12 @@ func (g *gatherer) answer(batch []*ticket, place func()) bool {
 	took := time.Since(start) / time.Duration(len(batch))
 	for i, jobs := range m.items {
 		one := &whole{jobs: len(jobs)}
-		for _, t := range jobs {
+		for k, t := range jobs {
+			if t.compact != nil {
+				t.place = k
+			}
 			if t.err = err; err == nil {
-				t.share = share{all, one, i, took}
+				t.share = share{all, one, i, t.place, took}
 			}
 			close(t.ready)
 		}
@@ -259,12 +372,21 @@ func (g *gatherer) compute(items []program.Item) (b *program.Batch, err error) {
 	for try := 0; ; try++ {
 		g.mu.Lock()
 		g.held++
-		before := g.frees
+		before, alone := g.frees, len(items) == 1 && g.running == 1
 		g.mu.Unlock()
+		if alone {
+			b = g.replays.run(items[0])
+		}
+		if b != nil {
+			return b, nil
+		}
 		if b, err = program.RunBatch(items); err == nil {
 			return b, nil
 		}
 		g.release()
+		if errors.Is(err, cutrantt.ErrMemory) {
+			g.replays.forget()
+		}
 		if len(items) > 1 || try == memoryTries || !errors.Is(err, cutrantt.ErrMemory) ||
 			errors.Is(err, cutrantt.ErrDevice) || !g.awaitFree(before+1) {
 			return nil, err
@@ -332,6 +454,7 @@ type share struct {
 	all  *shared
 	of   *whole
 	at   int           // of the job's item in the batch
+	spot int           // where the job's windows stand
 	took time.Duration // the batch's time divided by its jobs
 }
 
@@ -341,6 +464,8 @@ type whole struct {
 	write sync.Once
 	rooms [][]byte // of its results, if they are several jobs'
 	err   error
+	into  sync.Once // the sum of its windows
+	add   error
 }
 
 // results returns how many results the job has.

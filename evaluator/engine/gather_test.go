@@ -89,6 +89,10 @@ func (r *flakyRing) Collect(dst *cutrantt.Batch, src []*cutrantt.Batch) error {
 	return cutrantt.Collect(r.Ring, dst, src)
 }
 
+func (r *flakyRing) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) error {
+	return cutrantt.SumProducts(r.Ring, dst, a, b)
+}
+
 var _ cutrantt.Fused = (*flakyRing)(nil)
 
 // rig is an engine on flaky devices, with windows under keys of two holders.

@@ -21,6 +21,8 @@ var ErrKeys = errors.New("evaluation keys")
 type Keys struct {
 	Context    *henc.Context
 	Evaluation *henc.EvaluationKeys
+	// Compact is what devices with compact windows need; nil: there are none.
+	Compact *CompactKeys
 	// AcceptUntil ends the overlap after a rotation: readings whose window ends
 	// later are refused under this epoch. Zero means no end.
 	AcceptUntil time.Time
@@ -146,7 +148,12 @@ func LoadKeys(dir string, trust keyset.Trust, newContext NewContext) ([]Keys, er
 			return fail(fmt.Errorf("%s holds epoch %d of key set %x, the manifest says epoch %d of %s",
 				export.Path(e, keyset.EvaluationFile), ev.Epoch, ev.KeyID, e.Epoch, e.KeyID))
 		}
-		out = append(out, Keys{Context: ctx, Evaluation: ev, AcceptUntil: e.AcceptUntil, Holder: export.Holder})
+		own, err := readCompact(dir, trust, export, e, ctx)
+		if err != nil {
+			return fail(err)
+		}
+		out = append(out, Keys{Context: ctx, Evaluation: ev, Compact: own, AcceptUntil: e.AcceptUntil,
+			Holder: export.Holder})
 	}
 	return out, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyset"
+	"github.com/hencedge/hencedge/transport"
 )
 
 func parameters(t *testing.T) henc.Parameters {
@@ -179,4 +180,68 @@ func flip(path string) error {
 	}
 	b[len(b)/2] ^= 1
 	return os.WriteFile(path, b, 0o600)
+}
+
+// TestLoadCompactKeys: the keys of devices come with an export, also those that were added after it was read.
+func TestLoadCompactKeys(t *testing.T) {
+	p, err := henc.Named("boot15")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	set, err := keyholder.Create(filepath.Join(dir, "set"), keyholder.CreateOptions{Params: p,
+		Needs: keyholder.Needs{Rotations: []int{}, NoRelinearise: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(dir, "export")
+	export := func(device string) {
+		t.Helper()
+		if device != "" {
+			if _, err := set.AddDevice(device, keyholder.DeviceOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.RemoveAll(at); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := set.Export(keyholder.RoleEvaluator, at, keyholder.ExportOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load := func() Keys {
+		t.Helper()
+		keys, err := LoadKeys(at, keyset.Anyone(), makeContext)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys[0]
+	}
+	export("")
+	if k := load(); k.Compact != nil {
+		t.Error("there are keys of compact windows for no device")
+	}
+	export("pump-1")
+	k := load()
+	if k.Compact == nil || k.Compact.Set.Name() != "compact12" || k.Compact.Join == nil || len(k.Compact.Pack) != 12 {
+		t.Fatalf("%+v", k.Compact)
+	}
+	side, err := (&compacts{keys: map[transport.KeyRef]*CompactKeys{k.Ref(): k.Compact}}).of(k.Context, k.Ref())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := side.key("pump-1"); err != nil {
+		t.Error(err)
+	}
+	export("pump-2")
+	if _, err := side.key("pump-2"); err != nil {
+		t.Errorf("a device that was added: %v", err)
+	}
+	if _, err := side.key("pump-3"); !errors.Is(err, ErrNoDeviceKey) {
+		t.Errorf("a device without a key: %v", err)
+	}
+	d := &device{ctx: k.Context, compacts: compacts{}}
+	if _, err := d.compacts.of(k.Context, k.Ref()); !errors.Is(err, ErrNoDeviceKey) {
+		t.Errorf("a key set without compact windows: %v", err)
+	}
 }

@@ -154,6 +154,8 @@ func (l *lane) forget() {
 		if d != nil {
 			clear(d.keys)
 			d.boots.forget()
+			d.compacts.forget()
+			d.gather.replays.forget()
 		}
 	}
 }

@@ -426,3 +426,38 @@ func TestMerger(t *testing.T) {
 		}
 	}
 }
+
+// TestMergeWaits: the processor waits for a job at every place while half of its batches or more
+// run, and then for the latency at most.
+func TestMergeWaits(t *testing.T) {
+	r := newMergeRig(t, 1, width{batches: 1, most: 1})
+	one, other := new(henc.Evaluator), new(henc.Evaluator)
+	line := func(age time.Duration, ev *henc.Evaluator, places ...int) (line []*ticket) {
+		for _, p := range places {
+			line = append(line, &ticket{item: program.Item{Routine: r.one, Evaluator: ev}, place: p,
+				since: time.Now().Add(-age)})
+		}
+		return line
+	}
+	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	for _, c := range []struct {
+		what    string
+		running int
+		line    []*ticket
+		waits   bool
+	}{
+		{"an idle processor", 0, line(0, one, 3), false},
+		{"fewer than half", 1, line(0, one, 3), false},
+		{"half", 2, line(0, one, 3), true},
+		{"one place twice", 3, line(0, one, 0, 0, 1, 2, 3, 4, 5, 6), true},
+		{"every place", 3, line(0, one, all...), false},
+		{"every place of two keys", 3, append(line(0, one, all[:4]...), line(0, other, all[4:]...)...), true},
+		{"the latency is over", 3, line(2*time.Hour, one, 3), false},
+	} {
+		g := &gatherer{width: width{batches: 4, most: 1}, latency: time.Hour, running: c.running,
+			lines: map[[32]byte][]*ticket{{}: c.line}}
+		if _, wait := g.next(); wait < 0 || wait > time.Hour || (wait > 0) != c.waits {
+			t.Errorf("%s: waits %v", c.what, wait)
+		}
+	}
+}

@@ -24,23 +24,29 @@ type Sum struct {
 }
 
 // Add runs r, which is program.Circuit.Parts, on a window and adds its results to s, or
-// nothing if it fails.
+// nothing if it fails. Compact windows that come at the same time for s are bootstrapped and added together.
 func (e *Engine) Add(s *Sum, r program.Routine, key transport.KeyRef, inputs map[program.Input]*Ciphertext) error {
 	l := e.lanes[r.Parameters().Hash()]
 	return l.attempt(l.nearest(inputs), func(d *device) error {
-		own, err := d.runOn(r, key, inputs, 0)
+		own, err := d.runOn(r, key, inputs, 0, s)
 		if err != nil {
 			return err
 		}
 		defer own.done()
-		cts := make([]*henc.Ciphertext, own.results())
-		for k := range cts {
-			cts[k] = own.result(k)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.add(d, d.keys[key], cts)
+		own.of.into.Do(func() { own.of.add = s.take(d, key, own) })
+		return own.of.add
 	})
+}
+
+// take adds the results of a share, which are those of all jobs of its item.
+func (s *Sum) take(d *device, key transport.KeyRef, own share) error {
+	cts := make([]*henc.Ciphertext, own.results())
+	for k := range cts {
+		cts[k] = own.result(k)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.add(d, d.keys[key], cts)
 }
 
 // Finish runs r, which is program.Circuit.Across, on the sums that are the inputs
@@ -80,9 +86,22 @@ func (e *Engine) Finish(s *Sum, r program.Routine, key transport.KeyRef) (out Re
 	return out, err
 }
 
-// runOn runs a routine on windows at a place. The share must be ended.
+// runOn runs a routine on windows at a place. The share must be ended. sum is what the windows are for, or nil.
 func (d *device) runOn(r program.Routine, key transport.KeyRef, inputs map[program.Input]*Ciphertext,
-	place int) (share, error) {
+	place int, sum *Sum) (share, error) {
+	if r.Compact() > 0 {
+		it, err := d.item(r, key, nil)
+		if err != nil {
+			return share{}, err
+		}
+		windows := make(map[program.Input]*compactWindow, len(inputs))
+		for in, ct := range inputs {
+			if windows[in] = ct.compact; ct.compact == nil {
+				return share{}, fmt.Errorf("%w: %s is not a compact window", program.ErrInput, in)
+			}
+		}
+		return d.gather.queue(&ticket{item: it, compact: windows, key: key, sum: sum})
+	}
 	local := make(map[program.Input]*henc.Ciphertext, len(inputs))
 	for in, ct := range inputs {
 		var err error

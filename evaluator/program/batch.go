@@ -2,7 +2,9 @@ package program
 
 import (
 	"fmt"
+	"sync/atomic"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -66,8 +68,7 @@ func RunBatch(items []Item) (*Batch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrParams, err)
 	}
-	run := &runner{r: r, items: items, be: be, values: make([]made, len(r.steps)), uses: make([]int, len(r.steps))}
-	results, err := run.run()
+	results, err := newRunner(r, items, be).run()
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.name, err)
 	}
@@ -80,6 +81,7 @@ type Batch struct {
 	items   []Item
 	r       *routine
 	results []made
+	of      *Recorded // whose the results are; nil: they are its own
 }
 
 // Result returns result k of item i. It is valid until Free.
@@ -100,6 +102,10 @@ func (b *Batch) Result(i, k int) *henc.Ciphertext {
 
 // Free frees the results of all items.
 func (b *Batch) Free() {
+	if b.of != nil {
+		b.of.busy.Store(false)
+		return
+	}
 	for _, v := range b.results {
 		b.be.Free(v.cts)
 	}
@@ -107,3 +113,102 @@ func (b *Batch) Free() {
 
 // Results returns the number of results per item.
 func (b *Batch) Results() int { return len(b.results) }
+
+// Recorded is a routine on one item that a device repeats as a whole, which costs the host one call. Its results are
+// those of RunBatch bit for bit. Beside two times Peak it needs memory for the inputs and tables of the device.
+type Recorded struct {
+	of        Item // without inputs
+	recording cutrantt.Recording
+	be        *henc.BatchEvaluator
+	inputs    map[Input]*henc.Ciphertext // which each run fills
+	results   []made
+	busy      atomic.Bool // somebody has the results
+}
+
+// Record records the routine of an item, whose inputs do not matter, with its keys. Such an item must have been run
+// before, which prepares the keys. It fails with cutrantt.ErrNotSupported if none was, if the routine bootstraps, or
+// where the device records nothing.
+func Record(it Item) (*Recorded, error) {
+	r, ctx := it.Routine.base(), it.Evaluator.Context()
+	if it.Routine.Bootstraps() > 0 || len(it.Added) > 0 {
+		return nil, fmt.Errorf("record %s: %w", r.name, cutrantt.ErrNotSupported)
+	}
+	p := &Recorded{of: Item{Routine: it.Routine, Evaluator: it.Evaluator}, inputs: map[Input]*henc.Ciphertext{}}
+	for i := range r.steps {
+		s := &r.steps[i]
+		if old := p.inputs[s.in]; s.op != stepInput || old != nil && old.Level >= s.level {
+			continue
+		}
+		ct, err := ctx.NewCiphertext(s.level, s.scale)
+		if err != nil {
+			return nil, fmt.Errorf("record %s: %w", r.name, err)
+		}
+		p.inputs[s.in] = ct
+	}
+	var err error
+	p.recording, err = it.Evaluator.Record(func(on *henc.Evaluator) (err error) {
+		for _, v := range p.results {
+			p.be.Free(v.cts)
+		}
+		if p.be, err = henc.NewBatchEvaluator([]*henc.Evaluator{on}); err != nil {
+			return err
+		}
+		run := newRunner(r, []Item{{Routine: it.Routine, Evaluator: on, Inputs: p.inputs}}, p.be)
+		run.plains = ctx
+		p.results, err = run.run()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record %s: %w", r.name, err)
+	}
+	return p, nil
+}
+
+// Run is RunBatch for the item with other inputs. It returns nil and no error while a batch that it returned before is
+// not freed.
+func (p *Recorded) Run(inputs map[Input]*henc.Ciphertext) (b *Batch, err error) {
+	if !p.busy.CompareAndSwap(false, true) {
+		return nil, nil
+	}
+	it := p.of
+	it.Inputs = inputs
+	r := it.Routine.base()
+	defer func() {
+		if err != nil {
+			p.busy.Store(false)
+			err = fmt.Errorf("run %s: %w", r.name, err)
+		}
+	}()
+	be, err := henc.NewBatchEvaluator([]*henc.Evaluator{it.Evaluator})
+	if err != nil {
+		return nil, err
+	}
+	run := newRunner(r, []Item{it}, be)
+	defer run.freeSums()
+	for i := range r.steps {
+		if r.steps[i].op != stepInput {
+			continue
+		}
+		if err := p.fill(run, i); err != nil {
+			return nil, fmt.Errorf("step %d (%s): %w", i, &r.steps[i], err)
+		}
+	}
+	if err := p.recording.Replay(); err != nil {
+		return nil, err
+	}
+	return &Batch{be: p.be, items: run.items, r: r, results: p.results, of: p}, nil
+}
+
+// fill copies the input of step i to where the recording has it.
+func (p *Recorded) fill(run *runner, i int) error {
+	cts, err := run.input(i)
+	if err != nil {
+		return err
+	}
+	from := cts.At(0).Value
+	to, err := p.inputs[run.r.steps[i].in].Value.Slice(0, 2, 0, len(from.Limbs()))
+	if err != nil {
+		return err
+	}
+	return run.be.Context().Ring().Copy(to, from)
+}

@@ -52,7 +52,7 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if perr != nil {
 		return nil, perr
 	}
-	if best.bootstraps() {
+	if best.bootstraps() || prog.compact() {
 		s.ch.boot = bootstrapOf(params)
 	}
 	return s.circuit(best, tree, "program "+prog.Name), nil
@@ -60,9 +60,15 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 
 // circuit returns the circuit of a plan.
 func (s *search) circuit(p *plan, tree ast.Node, name string) *Circuit {
+	compact := 0
+	if s.prog.compact() && (s.fleet == nil || s.fleet.from == nil) { // else it runs on sums
+		if compact = 1; s.prog.Class != "" {
+			compact = s.ch.places
+		}
+	}
 	return &Circuit{prog: *s.prog, src: s.src, tree: tree, out: p.out, sh: p.sh, lo: p.lo, hi: p.hi, policy: p.policy,
 		routine: routine{name: name, params: s.ch.params, steps: p.steps, results: []int{len(p.steps) - 1},
-			places: s.ch.places, added: s.ch.added, boot: s.ch.boot}}
+			places: s.ch.places, added: s.ch.added, boot: s.ch.boot, compact: compact}}
 }
 
 // compileChanged compiles a program with changed streams.
@@ -140,6 +146,10 @@ func (c *Circuit) Hash() [32]byte {
 		str(c.prog.Expr)
 		str(c.prog.Class)
 	}
+	if c.prog.Resolution != 0 {
+		str("resolution")
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(c.prog.Resolution))
+	}
 	hash := c.params.Hash()
 	b = append(b, hash[:]...)
 	for _, name := range sortedKeys(c.prog.Vars) {
@@ -188,6 +198,11 @@ type Output struct {
 	// Whole, unless 0: a value times Whole is a whole number, to which the key holder rounds it.
 	// Noise, below a quarter, is the promised error of that number before it is rounded.
 	Whole, Noise float64
+	// AtLeast, unless 0: the value is 1 if the rounded one is at least that, else 0.
+	AtLeast float64
+	// Resolution, unless 0: samples nearer than that to a threshold are undecided. For them a comparison is anything
+	// from 0 to 1, with a count between what it would be for either. Bound holds where none is.
+	Resolution float64
 	// Counts say how one value follows from Count of them, if it does.
 	Counts Counts
 }
@@ -212,6 +227,9 @@ func (o *Output) Values(slots []float64) []float64 {
 		}
 		if o.Whole > 0 {
 			v = math.Round(within(v*o.Whole))/o.Whole + 0 // no negative zero
+		}
+		if o.AtLeast > 0 {
+			v = truth(">=", v, o.AtLeast)
 		}
 		values[i] = v
 	}
@@ -242,9 +260,17 @@ func (o *Output) Promise() string {
 	case o.Counts.kind == readRank:
 		return fmt.Sprintf("exact to the bin of %g", o.Counts.grid.Width())
 	case o.Whole > 0:
-		return "exact"
+		return "exact" + o.undecided()
 	}
-	return fmt.Sprintf("error at most %.2g", o.Bound)
+	return fmt.Sprintf("error at most %.2g", o.Bound) + o.undecided()
+}
+
+// undecided says which samples a promise is not about.
+func (o *Output) undecided() string {
+	if o.Resolution == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" if no sample is within %g of a threshold", o.Resolution)
 }
 
 // At returns how to read the result for the window at a place. places is how many share a

@@ -68,7 +68,8 @@ var refusedText = []refusal{
 	{"edge13-d3", "var2(x)", ErrName, "var2(x)", []string{"did you mean var(x)?"}},
 	{"edge13-d3", "sud(x)", ErrName, "sud(x)", []string{"did you mean std(x)?"}},
 	{"edge13-d3", "average(x)", ErrName, "average(x)", []string{"did you mean mean(x)?"}},
-	{"edge13-d3", "fourier(x)", ErrName, "fourier(x)", []string{"the functions are count, cov, dot, fleet.count"}},
+	{"edge13-d3", "fourier(x)", ErrName, "fourier(x)",
+		[]string{"the functions are abs, all, any, clip, count, cov, dot, fleet.count"}},
 	{"edge13-d3", "mean", ErrName, "mean", []string{"mean is a function: mean(x)"}},
 	{"edge13-d3", "let x = 2; x", ErrName, "", []string{"let redefines the input x"}},
 	{"edge13-d3", "let sum = 2; x*sum", ErrName, "", []string{"let redefines the function sum"}},
@@ -98,11 +99,11 @@ var refusedTypes = []refusal{
 }
 
 var refusedOperations = []refusal{
-	{"edge13-d3", "x > 3", ErrUnsupported, "x > 3", []string{"compares encrypted values", "after decryption"}},
+	{"edge13-d3", "x > 3", ErrUnsupported, "x > 3", []string{"compares encrypted values", "resolution: 0.5"}},
 	{"edge13-d3", "x == y", ErrUnsupported, "x == y", nil},
 	{"edge13-d3", "x % 2", ErrUnsupported, "x % 2", []string{"remainder"}},
-	{"edge13-d3", "x and y", ErrUnsupported, "x and y", nil},
-	{"edge13-d3", "not x", ErrUnsupported, "not x", nil},
+	{"edge13-d3", "x and y", ErrType, "x", []string{"is no comparison"}},
+	{"edge13-d3", "not x", ErrType, "x", []string{"is no comparison"}},
 	{"edge13-d3", "x ? y : z", ErrUnsupported, "x ? y : z", []string{"branches"}},
 	{"edge13-d3", "x[0]", ErrUnsupported, "x[0]", []string{"selects part"}},
 	{"edge13-d3", "x / y", ErrUnsupported, "x / y", []string{"divides by the encrypted value `y`"}},
@@ -116,7 +117,7 @@ var refusedOperations = []refusal{
 	{"edge13-d3", "rms(x) * rms(y)", ErrUnsupported, "", []string{"must be outermost"}},
 	{"edge13-d3", "mean(sqrt(y))", ErrUnsupported, "", []string{"must be outermost"}},
 	{"edge13-d3", "sqrt(x - 10)", ErrUnsupported, "x - 10", []string{"never positive"}},
-	{"edge13-d3", "max(x)", ErrUnsupported, "max(x)", []string{"compares encrypted samples", "mode: histogram"}},
+	{"edge13-d3", "max(x)", ErrUnsupported, "max(x)", []string{"compares encrypted values", "mode: histogram"}},
 	{"edge13-d3", "abs(x)", ErrUnsupported, "abs(x)", nil},
 	{"edge13-d3", "filter(x, # > 1)", ErrName, "", nil},
 }

@@ -46,6 +46,12 @@ func (e *evaluator) eval(n *node) val {
 		a := e.eval(n.args[0])
 		e.enter(n)
 		v = e.cast(a, n.shape)
+	case opSign, opAbs, opMax:
+		v = e.decided(n)
+	case opWithin, opTally, opAny:
+		v = e.eval(n.args[0])
+		e.enter(n)
+		v.lo, v.hi = n.coef[0], n.coef[1]
 	case opFleetSum, opFleetMean, opFleetVar:
 		v = e.acrossDevices(n)
 	case opBins, opJoin, opFleetBins, opCount, opRead:
@@ -56,6 +62,22 @@ func (e *evaluator) eval(n *node) val {
 	}
 	e.done[n] = v
 	return v
+}
+
+// decided plans what is decided by the sign of a value.
+func (e *evaluator) decided(n *node) val {
+	x := e.eval(n.args[0])
+	e.enter(n)
+	if e.err != nil {
+		return val{}
+	}
+	switch n.op {
+	case opSign:
+		return e.sign(x, n.c, n.exps[0])
+	case opAbs:
+		return e.abs(x, n.c)
+	}
+	return e.largest(x, n.c, float64(n.exps[0]))
 }
 
 // cast makes a single value a window, moved so that the window does not reach

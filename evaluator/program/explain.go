@@ -33,6 +33,9 @@ type Explanation struct {
 	// Bootstrap is there for a program that bootstraps. Its key switches are counted above.
 	Bootstrap *BootstrapInfo `json:"bootstrap,omitempty"`
 
+	// Compact is there for a program on compact windows.
+	Compact *CompactInfo `json:"compact,omitempty"`
+
 	// Places is how many windows, each of a device at another place, can be added up and run as
 	// one; 0: none. Result.Slot is then that of place 0.
 	Places int `json:"places,omitempty"`
@@ -62,6 +65,19 @@ type BootstrapInfo struct {
 	Error float64 `json:"error"`
 	// Expr are the parts of the program that need them.
 	Expr []string `json:"expr"`
+}
+
+// CompactInfo tells what it costs to bootstrap compact windows, besides the cost of the program.
+type CompactInfo struct {
+	Windows int `json:"windows"` // of devices of a class, together, for each input
+	// Key switches and limb switches of them together, at most, besides one small key switch for each window.
+	KeySwitch    int   `json:"keyswitches"`
+	LimbSwitches int   `json:"limb_switches"`
+	Memory       int64 `json:"memory"` // as BootstrapInfo has it
+	// DeviceMemory is about how many bytes the key of each device takes.
+	DeviceMemory int64 `json:"device_memory"`
+	// Error is the promised error of a sample, relative to half its range.
+	Error float64 `json:"error"`
 }
 
 // FleetInfo tells what depends on the number of devices.
@@ -96,6 +112,9 @@ type InputInfo struct {
 	// symmetric encryption.
 	Bytes       int `json:"bytes"`
 	SeededBytes int `json:"seeded_bytes"`
+	// Precision and Readings are those of compact windows; 0 for others. Bytes are then the compact ones.
+	Precision int `json:"precision,omitempty"`
+	Readings  int `json:"readings,omitempty"`
 }
 
 // ResultInfo is what the key holder gets: value i is A*slot[Slot+i] + B, then
@@ -114,6 +133,10 @@ type ResultInfo struct {
 	Exact   string  `json:"exact,omitempty"`
 	Reading string  `json:"reading,omitempty"` // how one value follows from several counts
 	Noise   float64 `json:"noise,omitempty"`
+	// AtLeast: the value is 1 if the rounded one is at least that, else 0; 0: it is the rounded one.
+	AtLeast float64 `json:"at_least,omitempty"`
+	// Undecided: nearer than that to a threshold, samples are undecided, and the promise is without them; 0: none are.
+	Undecided float64 `json:"undecided,omitempty"`
 	// Bound is the promised error; Bits is log2 of (High-Low)/Bound, or of the number of values
 	// from Low to High if they are exact.
 	Bound float64 `json:"bound"`
@@ -164,6 +187,9 @@ type LeastLevel struct {
 
 // least looks for a lower level for the inputs.
 func (c *Circuit) least() *LeastLevel {
+	if c.compact > 0 {
+		return nil // their level follows from bootstrapping
+	}
 	present := 0
 	for i := range c.steps {
 		if c.steps[i].op == stepInput {
@@ -208,6 +234,7 @@ func (c *Circuit) Explain() Explanation {
 	e.Levels = rescaled[c.results[0]]
 	e.KeySwitch, e.LimbSwitches = c.switches()
 	e.Fleet, e.Places, e.Bootstrap = c.fleetInfo(), c.sharing(), c.bootstrapInfo()
+	e.Compact = c.compactInfo()
 	return e
 }
 
@@ -293,10 +320,7 @@ func (c *Circuit) bootstrapInfo() *BootstrapInfo {
 	}
 	info := &BootstrapInfo{Count: c.Bootstraps()}
 	info.KeySwitch, info.LimbSwitches = c.boot.KeySwitches()
-	matrices, working := c.boot.Memory()
-	p := c.params
-	key := 8 * int64(p.Dnum(p.MaxLevel())) * int64(len(p.Q())+len(p.P())) * int64(p.N())
-	info.Memory = 2*key*int64(c.keyInfo().Count) + matrices + working
+	info.Memory = c.bootstrapMemory()
 	for i := range c.steps {
 		if s := &c.steps[i]; s.op == stepBootstrap {
 			sd, fixed := c.boot.Error(s.k)
@@ -306,6 +330,37 @@ func (c *Circuit) bootstrapInfo() *BootstrapInfo {
 		}
 	}
 	return info
+}
+
+// bootstrapMemory is about what the keys of the program take, as they are and prepared, and bootstrapping.
+func (c *Circuit) bootstrapMemory() int64 {
+	matrices, working := c.boot.Memory()
+	p := c.params
+	key := 8 * int64(p.Dnum(p.MaxLevel())) * int64(len(p.Q())+len(p.P())) * int64(p.N())
+	return 2*key*int64(c.keyInfo().Count) + matrices + working
+}
+
+// compactInfo returns nil for programs on other windows.
+func (c *Circuit) compactInfo() *CompactInfo {
+	if c.compact == 0 || c.boot == nil {
+		return nil
+	}
+	// A device's key: two polynomials of the small ring for each limb of level 0, over these limbs and one more, as
+	// they are and prepared.
+	limbs := c.params.LimbsAt(0)
+	info := &CompactInfo{Windows: c.compact, Memory: c.bootstrapMemory(),
+		DeviceMemory: 2 * 2 * int64(limbs) * int64(limbs+1) * 4 * config.MaxCompact}
+	info.KeySwitch, info.LimbSwitches = c.boot.KeySwitches()
+	for _, v := range c.prog.Vars {
+		info.Error = math.Exp2(-float64(v.Stream.Compact()))
+	}
+	return info
+}
+
+// CompactBytes is the length of a window of a compact stream, without what signs it.
+func CompactBytes(st config.Stream) int {
+	const head, more = 14, 6 // as henc/compact has it
+	return head + (st.Readings()*(st.Compact()+more)+7)/8
 }
 
 // sharing returns Places, or 0 if a window runs alone.
@@ -322,7 +377,7 @@ func (r *routine) keyInfo() KeyInfo {
 	if k.Relinearise {
 		k.Count++
 	}
-	if r.Bootstraps() > 0 {
+	if r.refreshes() {
 		k.Bootstrap = true
 		k.Count += 2 // conjugation, and from the sparse secret
 		for _, rotation := range r.boot.Rotations() {
@@ -363,6 +418,10 @@ func (c *Circuit) inputInfo(in Input) InputInfo {
 	}
 	info.SeededBytes = polyBytes(c.params, info.Level)
 	info.Bytes = 2 * info.SeededBytes
+	if st := c.prog.stream(in); st.Compact() > 0 {
+		info.Precision, info.Readings, info.Bytes = st.Compact(), st.Readings(), CompactBytes(st)
+		info.SeededBytes = info.Bytes
+	}
 	return info
 }
 
@@ -373,9 +432,10 @@ func (c *Circuit) resultInfo() ResultInfo {
 	if r.Sqrt {
 		r.Low, r.High = math.Sqrt(max(r.Low, 0)), math.Sqrt(max(r.High, 0))
 	}
-	r.HighBound = c.out.BoundAt(r.High)
+	r.HighBound, r.Undecided = c.out.BoundAt(r.High), c.out.Resolution
 	if c.out.Whole > 0 {
 		r.Exact, r.Reading, r.Noise = c.out.Promise(), c.out.Counts.String(), c.out.Noise
+		r.AtLeast = c.out.AtLeast
 	}
 	if r.Bits = max(math.Log2((r.High-r.Low)/r.Bound), 0); r.Bound == 0 {
 		r.Bits = math.Log2((r.High-r.Low)*c.out.Whole + 1)

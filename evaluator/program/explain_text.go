@@ -29,6 +29,11 @@ func (e Explanation) Text() string {
 		if in.Bins > 0 {
 			of = fmt.Sprintf(" counted in %d bins", in.Bins)
 		}
+		if in.Precision > 0 {
+			line("input", "%s: %d samples, compact: %d readings at %d bits in %s; then level %d, scale 2^%.2f", in.Name,
+				in.Samples, in.Readings, in.Precision, size(in.Bytes), in.Level, in.LogScale)
+			continue
+		}
 		line("input", "%s: %d samples%s, level %d, scale 2^%.2f, %s (%s symmetric)", in.Name, in.Samples, of,
 			in.Level, in.LogScale,
 			size(in.Bytes), size(in.SeededBytes))
@@ -48,6 +53,12 @@ func (e Explanation) Text() string {
 			"%d times, for %s; each adds %.2g of the largest value to the error and takes %d key switches, "+
 				"%d limb switches; about %s of memory", b.Count, strings.Join(b.Expr, ", "),
 			b.Error, b.KeySwitch, b.LimbSwitches, size(int(b.Memory)))
+	}
+	if k := e.Compact; k != nil {
+		line("compact", "the windows of up to %d devices are bootstrapped together: %d key switches, "+
+			"%d limb switches; about %s of memory, "+
+			"and %s for each device; a sample is off by %.2g of half its range at most", k.Windows,
+			k.KeySwitch, k.LimbSwitches, size(int(k.Memory)), size(int(k.DeviceMemory)), k.Error)
 	}
 	line("cost", "%d operations, %d key switches, %d limb switches", len(e.Steps), e.KeySwitch, e.LimbSwitches)
 	if e.Places > 0 {
@@ -81,6 +92,8 @@ func (r *ResultInfo) text(line func(name, format string, args ...any), across *F
 	switch {
 	case r.Reading != "":
 		formula = r.Reading + ", of the counts " + formula
+	case r.AtLeast > 0:
+		formula += fmt.Sprintf(", rounded, then 1 if it is at least %g, else 0", r.AtLeast)
 	case r.Exact != "":
 		formula += ", rounded"
 	}
@@ -97,7 +110,9 @@ func (r *ResultInfo) text(line func(name, format string, args ...any), across *F
 		promise = across.promises()
 	}
 	line("promise", "%s", promise)
-	if r.Exact != "" {
+	if r.Undecided > 0 {
+		line("undecided", "samples within %g of a threshold: a comparison of them is anything from 0 to 1", r.Undecided)
+	} else if r.Exact != "" {
 		line("holds", "the counts of all bins, of which these are read")
 	}
 }

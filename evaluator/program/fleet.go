@@ -126,6 +126,9 @@ func (s *search) acrossDevices(tree ast.Node) (*Circuit, error) {
 	if best == nil {
 		return nil, last
 	}
+	if s.prog.compact() {
+		s.ch.boot = bootstrapOf(s.ch.params)
+	}
 	c := s.circuit(best, tree, "program "+s.prog.Name)
 	c.across = &across{root: s.root, capacity: capacity, parts: map[*node][]val{}}
 	c.across.divide(best, &c.routine)
@@ -151,7 +154,7 @@ func (a *across) divide(p *plan, r *routine) {
 	}
 	steps, at := prune(p.steps, from)
 	a.window = &routine{name: "a window of " + r.name, params: r.params, steps: steps, results: at,
-		places: r.places, added: 1}
+		places: r.places, added: 1, compact: r.compact, boot: r.boot}
 	for _, i := range at {
 		a.sums = append(a.sums, steps[i])
 	}

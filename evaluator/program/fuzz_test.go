@@ -61,3 +61,43 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+
+// FuzzDecide: no comparison makes the compiler panic, run long or promise what is not a number.
+func FuzzDecide(f *testing.F) {
+	for _, d := range decisions {
+		f.Add(d.expr, d.resolution)
+	}
+	for _, s := range []string{
+		"not (not (x > 0))", "x > 0 and x > 0", "x > 0 or not (x > 0)", "count(1 > 2)", "any(x)", "all(any(x > 0))",
+		"step(step(x))", "abs(abs(x) - 0.5)", "max(max(x), min(x))", "where(x > 0, where(y > 25, 1, 2), 3)", "step(h)",
+		"clip(x, -1, 1)", "clip(mean(x), 0, 0.5)", "count(h > 5) + count(x > 0)", "count(x > 0 and h > 5)", "max(s, t)",
+		"let c = x > 0; let d = c; count(c and d)", "let c = c; count(c)", "prev(x) < x", "count(lag(x, 3) > x)",
+		"max(3)", "min(x - x)", "abs(1e308*x)", "step(x*1e-300)", "fleet.sum(x > 0)", "step()", "where(x > 0)",
+		"x == 1", "x != y", "1 < x < 2 < y", "step(x) > 0.5", "count(step(x))", "x > 1e400", "where(x > 0, sqrt(x), 1)",
+	} {
+		f.Add(s, 0.25)
+	}
+	f.Fuzz(func(t *testing.T, expr string, resolution float64) {
+		if len(expr) > 512 {
+			return
+		}
+		for _, set := range []string{"edge13-d2p", "std15-d11"} {
+			c, err := compile(Source{Name: "p", Expr: expr, Vars: histogramVars(set, testSamples),
+				Resolution: resolution}, mustParams(t, set))
+			if err != nil {
+				var e *Error
+				if !errors.As(err, &e) || e.Kind == nil {
+					t.Fatalf("error %v of an unexpected kind", err)
+				}
+				_, _ = e.Error(), e.part()
+				continue
+			}
+			if low, high := c.Range(); !(c.out.Bound >= 0) || !finite(c.out.Bound) || !finite(low) || !finite(high) {
+				t.Fatalf("%q: error at most %g, values from %g to %g", expr, c.out.Bound, low, high)
+			}
+			if text := c.resultInfo().Exact + c.out.Promise(); text == "" {
+				t.Fatalf("%q promises nothing", expr)
+			}
+		}
+	})
+}

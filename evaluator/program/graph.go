@@ -34,6 +34,12 @@ const (
 	opFleetBins           // the sum of a histogram over all devices of a class
 	opCount               // samples in cell exps[0] or above; below it if exps[1]; their share if exps[2]
 	opRead                // what the key holder makes of several counts; only as the root
+	opSign                // the sign of each value, undecided nearer than c to 0, to within 2^-exps[0]
+	opAbs                 // the magnitude of each value, to within c
+	opMax                 // the larger of two values, or the largest of a window; the smaller if exps[0] < 0
+	opWithin              // args[0], which is known to be from coef[0] to coef[1]
+	opTally               // args[0], a number of samples, or their share if exps[0]
+	opAny                 // whether args[0], a number of samples, is at least exps[0]; only as the root
 )
 
 // shape is the kind of a value: a window of n samples in blocks of stride
@@ -133,6 +139,15 @@ func (g *graph) intern(n node) *node {
 	n.id = g.count
 	g.nodes[key] = &n
 	return &n
+}
+
+// decides reports whether a node compares: what is undecided may be in it.
+func (n *node) decides(seen map[*node]bool) bool {
+	if seen[n] {
+		return false
+	}
+	seen[n] = true
+	return n.op == opSign || slices.ContainsFunc(n.args, func(a *node) bool { return a.decides(seen) })
 }
 
 // constant is a number.

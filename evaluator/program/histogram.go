@@ -102,10 +102,9 @@ var counting = []string{"count", "fraction", "quantile", "median", "min", "max"}
 
 // histogram lowers a function of a histogram, across devices where fleet is set.
 func (g *graph) histogram(t ast.Node, name string, args []ast.Node, fleet bool, sc scope, depth int) *node {
-	f := functions[name]
-	if len(args) < f.min || len(args) > f.max {
-		return g.fail(ErrType, t, "write "+f.args, "%s has %d arguments, %s takes %d", g.text(t), len(args), name,
-			f.min)
+	if f := functions[name]; len(args) != f.min {
+		return g.fail(ErrType, t, "write "+f.args, "%s has %d arguments, %s of a histogram takes %d", g.text(t),
+			len(args), name, f.min)
 	}
 	if name == "count" || name == "fraction" {
 		c := g.condition(args[0], sc, depth+1)
@@ -275,8 +274,7 @@ func (g *graph) bins(t, n ast.Node, sc scope, depth int) *node {
 		}
 		if !v.Stream.Histogram() {
 			return g.fail(ErrUnsupported, t, "give the stream mode: histogram for exact counts, quantiles, minima and "+
-				"maxima", "%s compares encrypted samples, which needs far more levels than the parameters have",
-				g.text(t))
+				"maxima", "%s compares encrypted samples", g.text(t))
 		}
 		in := Input{Device: v.Device, Stream: v.Stream.Name, Lag: sc.lag}
 		return g.intern(node{op: opBins, stream: v.Stream, in: in, channel: v.Channel, at: n,
@@ -419,12 +417,21 @@ func (e *evaluator) exact(root *node, out *Output) {
 	switch {
 	case root.op == opCount && root.exps[2] > 0:
 		whole = e.samples(root.args[0])
-	case root.op == opCount || root.op == opRead:
+	case root.op == opTally && root.exps[0] > 0:
+		whole = root.c
+	case root.op == opAny:
+		out.AtLeast = float64(root.exps[0])
+	case root.op == opCount || root.op == opRead || root.op == opTally:
 	case root.op == opLin && root.whole() && out.Bound < maxCountNoise:
 	default:
 		return
 	}
 	noise := out.Bound * whole
+	if tally := root.op == opTally || root.op == opAny; tally && e.err == nil && !(noise < maxCountNoise) {
+		e.fail(ErrMagnitude, "use shorter windows", "%s would not be exact: noise and comparisons may add up to %.2g",
+			e.text(), noise)
+		return
+	}
 	if e.err == nil && !(noise < maxCountNoise) {
 		e.fail(ErrParams, "use a larger log_scale on the stream, or shorter windows",
 			"%s would not be exact: the noise may reach %.2g of a count", e.text(), noise)
@@ -451,7 +458,8 @@ func (n *node) whole() bool {
 		return false
 	}
 	for i, a := range n.args {
-		if a.op != opCount || a.exps[2] > 0 || n.coef[i] != math.Trunc(n.coef[i]) {
+		whole := a.op == opCount && a.exps[2] == 0 || a.op == opTally && a.exps[0] == 0
+		if !whole || n.coef[i] != math.Trunc(n.coef[i]) {
 			return false
 		}
 	}
@@ -479,6 +487,10 @@ func (g *graph) outermost(root *node) {
 			return
 		}
 		seen[n] = true
+		if n.op == opAny && n != root {
+			g.fail(ErrUnsupported, n.at, "the key holder compares the count: any and all must be outermost; "+
+				"write count", "%s is part of another value", g.text(n.at))
+		}
 		if n.op == opRead && n != root {
 			hint := "the key holder makes it after decryption: quantile, median, min and max must be outermost"
 			if reading(n.exps[0]) == readBetween {

@@ -11,16 +11,17 @@ import (
 // scope is what names mean at a place: how many windows back, and the values
 // of let.
 type scope struct {
-	lag int
-	let *binding
+	lag  int
+	beta int // comparisons are to be right to 2^-beta; 0: to comparing alone
+	let  *binding
 }
 
-// binding is one "let name = value"; it is lowered once per lag.
+// binding is one "let name = value"; it is lowered once per lag and beta.
 type binding struct {
 	name   string
 	value  ast.Node
 	outer  scope
-	byLag  map[int]*node
+	made   map[[2]int]*node // by lag and beta
 	parent *binding
 }
 
@@ -80,7 +81,7 @@ func (g *graph) expr(n ast.Node, sc scope, depth int) *node {
 		return g.fail(ErrType, n, "lists stand only as the second argument of dot and poly",
 			"%s is a list where a value is needed", g.text(n))
 	case *ast.ConditionalNode:
-		return g.fail(ErrUnsupported, n, "compute both branches and decide after decryption",
+		return g.fail(ErrUnsupported, n, "write where(x > t, a, b)",
 			"%s branches on a value that is encrypted", g.text(n))
 	case *ast.BoolNode, *ast.StringNode, *ast.NilNode, *ast.BytesNode:
 		return g.fail(ErrType, n, "", "%s is not a number", g.text(n))
@@ -97,13 +98,14 @@ func (g *graph) name(t *ast.IdentifierNode, sc scope, depth int) *node {
 		if b.name != t.Value {
 			continue
 		}
-		if v, ok := b.byLag[sc.lag]; ok {
+		key := [2]int{sc.lag, sc.beta}
+		if v, ok := b.made[key]; ok {
 			return v
 		}
 		inner := b.outer
-		inner.lag = sc.lag
+		inner.lag, inner.beta = sc.lag, sc.beta
 		v := g.expr(b.value, inner, depth+1)
-		b.byLag[sc.lag] = v
+		b.made[key] = v
 		return v
 	}
 	v, ok := g.prog.Vars[t.Value]
@@ -133,7 +135,7 @@ func (g *graph) let(t *ast.VariableDeclaratorNode, sc scope, depth int) *node {
 	if _, ok := g.prog.Vars[t.Name]; ok {
 		return g.fail(ErrName, t, "choose another name", "let redefines the input %s", t.Name)
 	}
-	sc.let = &binding{name: t.Name, value: t.Value, outer: sc, byLag: map[int]*node{}, parent: sc.let}
+	sc.let = &binding{name: t.Name, value: t.Value, outer: sc, made: map[[2]int]*node{}, parent: sc.let}
 	return g.expr(t.Expr, sc, depth+1)
 }
 
@@ -146,16 +148,14 @@ func (g *graph) unary(t *ast.UnaryNode, sc scope, depth int) *node {
 		}
 		return g.lin(t, 0, term{-1, a})
 	}
-	return g.fail(ErrUnsupported, t, "", "%s needs true or false, but values are encrypted numbers", g.text(t))
+	return g.truth(t, sc, depth)
 }
 
 func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 	switch t.Operator {
 	case "+", "-", "*", "/", "^", "**":
-	case "<", ">", "<=", ">=", "==", "!=":
-		return g.fail(ErrUnsupported, t, "send the compared quantity as the result and compare it after decryption, "+
-			"or write count(x > t) in a stream with mode: histogram",
-			"%s compares encrypted values", g.text(t))
+	case "<", ">", "<=", ">=", "==", "!=", "and", "&&", "or", "||":
+		return g.truth(t, sc, depth)
 	case "%":
 		return g.fail(ErrUnsupported, t, "", "%s: the remainder of an encrypted value cannot be computed", g.text(t))
 	default:
@@ -211,6 +211,8 @@ func (g *graph) powerOp(t *ast.BinaryNode, a, b *node) *node {
 func (g *graph) call(t ast.Node, name string, args []ast.Node, sc scope, depth int) *node {
 	f, ok := functions[name]
 	switch {
+	case slices.Contains(deciding, name) && !g.countsBins(args, sc, depth):
+		return g.decision(t, name, args, sc, depth)
 	case slices.Contains(counting, name):
 		return g.histogram(t, name, args, false, sc, depth)
 	case name == "last":

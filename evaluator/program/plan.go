@@ -84,6 +84,7 @@ func (p *planner) add(s step) int {
 		s.roots = p.steps[s.a].roots.or(p.steps[s.b].roots).with(i)
 	case stepDrop, stepMulInt:
 		s.roots = p.steps[s.a].roots
+	case stepNote: // says itself what its error depends on
 	default:
 		s.roots = p.steps[s.a].roots.with(i)
 	}
@@ -103,7 +104,12 @@ func (p *planner) get(i int) *step {
 
 // input returns the window of a stream.
 func (p *planner) input(in Input, st config.Stream) int {
-	level := st.LevelAt(p.ch.maxLevel)
+	level := InputLevel(p.ch.params, st)
+	if st.Compact() > 0 {
+		if problem := compactProblem(p.ch.params, st); problem != "" {
+			return p.fail(ErrParams, "", "the windows of %s are compact: %s", in, problem)
+		}
+	}
 	if level < 0 || level > p.ch.maxLevel {
 		return p.fail(ErrParams, "", "%s is encrypted at level %d, parameters %s have levels 0 to %d",
 			in, level, p.ch.params.Name(), p.ch.maxLevel)
@@ -128,6 +134,9 @@ func (p *planner) input(in Input, st config.Stream) int {
 	fresh := p.ch.noise.FreshPK(scale)
 	d := deviation{own: spread{fresh, fresh / 2}, fixed: p.ch.rounding}
 	d = d.across(float64(p.ch.added)) // each adds its noise, and samples only where the others have none
+	if st.Compact() > 0 {
+		d = p.compactError(st, level, scale)
+	}
 	if p.fills == nil {
 		p.fills = map[Input]int{}
 	}
@@ -329,7 +338,10 @@ func (p *planner) sumPlaces(a int) int {
 	s := *p.get(a)
 	s.op, s.a, s.b, s.k, s.by, s.plain, s.in = stepSum, a, 0, float64(n), p.ch.span(), nil, Input{}
 	ks := rotations(p.ch.noise.KeySwitch(s.level, s.scale), bits.Len(uint(n))-1, n-1)
-	s.dev = s.dev.sum(n, float64(n)).plus(deviation{own: ks})
+	fixed := s.dev.fixed
+	if s.dev = s.dev.sum(n, float64(n)).plus(deviation{own: ks}); p.ch.compact {
+		s.dev.fixed = fixed // that of readings, which like these stand at one place each
+	}
 	p.check(s.level, s.mag, s.dev.limit(), s.scale, s.depth)
 	return p.add(s)
 }
@@ -442,8 +454,9 @@ func (p policy) String() string {
 type chain struct {
 	params    henc.Parameters
 	slots     int
-	places    int // windows that share the slots; 1: they stand alone
-	added     int // windows that may have been added up before the program runs; at most places
+	places    int  // windows that share the slots; 1: they stand alone
+	added     int  // windows that may have been added up before the program runs; at most places
+	compact   bool // the windows are compact: bootstrapped together, where their samples are
 	maxLevel  int
 	logQ      []float64 // log2 of the modulus by level
 	factor    []float64 // what rescaling from a level divides by
@@ -469,7 +482,7 @@ func newChain(p henc.Parameters) *chain {
 // same program of the class reads all of them.
 func chainOf(p henc.Parameters, prog *Source) *chain {
 	c := newChain(p)
-	c.places = prog.places()
+	c.places, c.compact = prog.places(c.slots), prog.compact()
 	if prog.Class != "" {
 		c.added = c.places
 	}

@@ -19,13 +19,15 @@ var ErrPublished = errors.New("program description")
 // Published is a program as an evaluator publishes it: all that somebody else needs to
 // compile it and to know what its results look like.
 type Published struct {
-	Name   string                    `json:"name"`
-	Expr   string                    `json:"expr"`
-	Params string                    `json:"params"`
-	Unit   string                    `json:"unit,omitempty"`
-	Topic  string                    `json:"topic,omitempty"` // of its results; empty: the default topic
-	Class  string                    `json:"class,omitempty"` // each of its devices has a result; empty: none
-	Inputs map[string]PublishedInput `json:"inputs"`          // by the name that Expr uses
+	Name   string `json:"name"`
+	Expr   string `json:"expr"`
+	Params string `json:"params"`
+	Unit   string `json:"unit,omitempty"`
+	Topic  string `json:"topic,omitempty"` // of its results; empty: the default topic
+	Class  string `json:"class,omitempty"` // each of its devices has a result; empty: none
+	// Resolution of comparisons; 0: none.
+	Resolution float64                   `json:"resolution,omitempty"`
+	Inputs     map[string]PublishedInput `json:"inputs"` // by the name that Expr uses
 }
 
 // PublishedInput is what a variable stands for.
@@ -58,7 +60,7 @@ type PublishedChannel struct {
 // Publish describes a program for full windows.
 func Publish(src Source, params henc.Parameters, unit, topic string) Published {
 	p := Published{Name: src.Name, Expr: src.Expr, Params: params.Name(), Unit: unit, Topic: topic,
-		Class: src.Class, Inputs: map[string]PublishedInput{}}
+		Class: src.Class, Resolution: src.Resolution, Inputs: map[string]PublishedInput{}}
 	for name, v := range src.Vars {
 		st := v.Stream
 		in := PublishedInput{Device: v.Device, Channel: st.Channels[v.Channel].Name,
@@ -81,7 +83,7 @@ func (p *Published) Source() (Source, henc.Parameters, error) {
 	if err != nil {
 		return Source{}, params, fmt.Errorf("%w of %q: %w", ErrPublished, p.Name, err)
 	}
-	src := Source{Name: p.Name, Expr: p.Expr, Class: p.Class, Vars: map[string]Var{}}
+	src := Source{Name: p.Name, Expr: p.Expr, Class: p.Class, Resolution: p.Resolution, Vars: map[string]Var{}}
 	for name, in := range p.Inputs {
 		st := config.Stream{Name: in.Stream.Name, LogScale: in.Stream.LogScale, Packing: in.Stream.Packing,
 			Places: in.Stream.Places, Params: p.Params,

@@ -65,8 +65,11 @@ func (r *reference) eval(n ast.Node, sc refScope) (value, error) {
 		return r.variable(t.Value, sc)
 	case *ast.UnaryNode:
 		a, err := r.eval(t.Node, sc)
-		if t.Operator == "-" {
+		switch t.Operator {
+		case "-":
 			a = a.each(func(x float64) float64 { return -x })
+		case "not", "!":
+			a = a.each(func(x float64) float64 { return 1 - x })
 		}
 		return a, err
 	case *ast.VariableDeclaratorNode:
@@ -107,7 +110,7 @@ func arithmetic(op string, x, y float64) float64 {
 		return x * y
 	case "/":
 		return x / y
-	case "<", ">", "<=", ">=", "==", "&&", "and":
+	case "<", ">", "<=", ">=", "==", "&&", "and", "||", "or":
 		return truth(op, x, y)
 	}
 	return math.Pow(x, y)
@@ -127,6 +130,8 @@ func truth(op string, x, y float64) float64 {
 		holds = x >= y
 	case "&&", "and":
 		holds = x != 0 && y != 0
+	case "||", "or":
+		holds = x != 0 || y != 0
 	}
 	if holds {
 		return 1
@@ -193,12 +198,23 @@ func (r *reference) call(name string, args []ast.Node, sc refScope) (value, erro
 	if err != nil {
 		return a, err
 	}
+	if len(args) > 1 && slices.Contains(deciding, name) {
+		return r.decision(name, a, args[1:], sc)
+	}
 	if name == "quantile" {
 		p, err := r.eval(args[1], sc)
 		return value{x: ordered(a.v, p.x)}, err
 	}
 	if len(args) == 1 {
-		return value{x: single(name, a)}.or(name == "sqrt", a.each(math.Sqrt)), nil
+		switch name {
+		case "sqrt":
+			return a.each(math.Sqrt), nil
+		case "abs":
+			return a.each(math.Abs), nil
+		case "step":
+			return a.each(func(x float64) float64 { return truth(">", x, 0) }), nil
+		}
+		return value{x: single(name, a)}, nil
 	}
 	var list []float64
 	if l, ok := args[1].(*ast.ArrayNode); ok {
@@ -228,6 +244,36 @@ func (r *reference) call(name string, args []ast.Node, sc refScope) (value, erro
 	return value{x: total(p.v)}, err
 }
 
+// decision computes the functions of several values that compare.
+func (r *reference) decision(name string, a value, args []ast.Node, sc refScope) (value, error) {
+	b, err := r.eval(args[0], sc)
+	if err != nil {
+		return b, err
+	}
+	switch name {
+	case "max":
+		return zip(a, b, func(x, y float64) float64 { return max(x, y) })
+	case "min":
+		return zip(a, b, func(x, y float64) float64 { return min(x, y) })
+	}
+	c, err := r.eval(args[1], sc)
+	if err != nil {
+		return c, err
+	}
+	if name == "clip" {
+		return a.each(func(x float64) float64 { return min(max(x, b.x), c.x) }), nil
+	}
+	yes, err := zip(a, b, func(x, y float64) float64 { return x * y })
+	if err != nil {
+		return yes, err
+	}
+	no, err := zip(a, c, func(x, y float64) float64 { return (1 - x) * y })
+	if err != nil {
+		return no, err
+	}
+	return zip(yes, no, func(x, y float64) float64 { return x + y })
+}
+
 // single computes the functions of one window that give one number.
 func single(name string, a value) float64 {
 	switch name {
@@ -235,6 +281,10 @@ func single(name string, a value) float64 {
 		return total(a.v)
 	case "fraction":
 		return average(a.v)
+	case "any":
+		return truth(">", total(a.v), 0)
+	case "all":
+		return truth(">=", total(a.v), float64(len(a.v)))
 	case "min":
 		return ordered(a.v, 0)
 	case "median":
@@ -262,13 +312,6 @@ func ordered(v []float64, p float64) float64 {
 		return 0
 	}
 	return slices.Sorted(slices.Values(v))[rankOf(p, int64(len(v)))-1]
-}
-
-func (a value) or(cond bool, b value) value {
-	if cond {
-		return b
-	}
-	return a
 }
 
 func total(v []float64) (s float64) {

@@ -1,7 +1,11 @@
 package program
 
 import (
+	"fmt"
 	"math"
+	"sync"
+
+	"github.com/hencedge/hencedge/config"
 
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bootstrap"
@@ -17,6 +21,18 @@ import (
 
 // bootstrapOf returns how the parameters bootstrap; nil if they do not.
 func bootstrapOf(p henc.Parameters) *bootstrap.Plan {
+	if known, ok := bootstrapPlans.Load(p.Hash()); ok {
+		return known.(*bootstrap.Plan)
+	}
+	plan := newBootstrapPlan(p)
+	bootstrapPlans.Store(p.Hash(), plan)
+	return plan
+}
+
+// bootstrapPlans has a *bootstrap.Plan or nil for each parameter hash that was asked for.
+var bootstrapPlans sync.Map
+
+func newBootstrapPlan(p henc.Parameters) *bootstrap.Plan {
 	lit, err := bootstrap.LiteralOf(p)
 	if err != nil {
 		return nil
@@ -68,7 +84,7 @@ func (p *planner) ready(a, b int) (int, int) {
 // refresh bootstraps a, if that gives it levels.
 func (p *planner) refresh(a int) int {
 	boot := p.ch.boot
-	if p.err != nil || boot == nil || p.get(a).op == stepBootstrap {
+	if p.err != nil || boot == nil || p.fresh(a) {
 		return a
 	}
 	a = p.shrink(a, boot.MaxScale())
@@ -87,6 +103,14 @@ func (p *planner) refresh(a int) int {
 	n.dev.common = n.dev.common.plus(laplace(sd * bound))
 	n.dev.fixed += fixed * bound
 	return p.add(n)
+}
+
+// fresh reports whether a comes from bootstrapping as it is.
+func (p *planner) fresh(a int) bool {
+	for p.get(a).op == stepNote {
+		a = p.get(a).a
+	}
+	return p.get(a).op == stepBootstrap
 }
 
 // shrink rescales a until its values times the scale are at most most, and where one rescaling is too much,
@@ -110,7 +134,7 @@ func (p *planner) shrink(a int, most float64) int {
 func (p *planner) refreshLowest(terms []linTerm) (ok bool) {
 	lowest := -1
 	for i, t := range terms {
-		if s := p.get(t.w); s.op != stepBootstrap && (lowest < 0 || s.level < p.get(terms[lowest].w).level) {
+		if s := p.get(t.w); !p.fresh(t.w) && (lowest < 0 || s.level < p.get(terms[lowest].w).level) {
 			lowest = i
 		}
 	}
@@ -119,4 +143,41 @@ func (p *planner) refreshLowest(terms []linTerm) (ok bool) {
 	}
 	terms[lowest].w = p.refresh(terms[lowest].w)
 	return p.err == nil
+}
+
+// compactNoise is what bootstrapping adds at most to the error of a reading of a compact window, by parameter
+// set. The first terms are asserted by TestCompactWindows of henc/bootstrap, the second are what packing windows of 64
+// readings or more adds at most (compact.Packer.Pack).
+var compactNoise = map[string]float64{"boot15": 0x1.ep-14 + 0x1p-18, "boot16": 0x1p-20 + 0x1p-26,
+	"boot10-insecure": 0x1.9p-18 + 0x1p-22}
+
+// compactProblem says why a stream cannot have compact windows under p, or "".
+func compactProblem(p henc.Parameters, st config.Stream) string {
+	noise, known := compactNoise[p.Name()]
+	if !known {
+		return fmt.Sprintf("parameters %s have no levels for bootstrapping; use boot15 or boot16", p.Name())
+	}
+	if st.Slots() > st.Readings() {
+		return fmt.Sprintf("they take %d slots, and have at most %d", st.Slots(), st.Readings())
+	}
+	if st.Readings() > p.Slots() {
+		return fmt.Sprintf("they have %d readings, parameters %s take %d", st.Readings(), p.Name(), p.Slots())
+	}
+	// The board's part: compact.Precision.Bound.
+	bits := st.Compact()
+	if math.Exp2(-float64(bits))*boardShare[bits]+noise > math.Exp2(-float64(bits)) {
+		return fmt.Sprintf("the noise of parameters %s is too large for precision %d", p.Name(), bits)
+	}
+	return ""
+}
+
+// boardShare is which part of the promised error is that of the board.
+var boardShare = map[int]float64{12: 0.508, 16: 0.583}
+
+// compactError is the error of a compact window once it is bootstrapped: that of a reading, which may be the same in
+// all slots, and what the last rescaling and the rotations that bring it to its place, two at the most, leave in every
+// slot of the ring.
+func (p *planner) compactError(st config.Stream, level int, scale float64) deviation {
+	noise := laplace(2 * p.ch.noise.Rescale(scale)).plus(laplace(2 * p.ch.noise.KeySwitch(level, scale)))
+	return deviation{own: noise, fixed: math.Exp2(-float64(st.Compact())) + p.ch.rounding}
 }

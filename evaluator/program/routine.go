@@ -20,6 +20,8 @@ type Routine interface {
 	Form() [32]byte
 	// Places returns how many items can run as one: at least 1.
 	Places() int
+	// Compact returns how many windows can be bootstrapped together if the inputs are compact windows, else 0.
+	Compact() int
 	// Peak bounds the memory of a run, in bytes.
 	Peak() int64
 	// Bootstraps returns how often a run bootstraps.
@@ -52,6 +54,7 @@ type routine struct {
 	places  int             // windows whose slots are apart: plain values repeat at each; at least 1
 	added   int             // windows that an item may be the sum of; 1 or places
 	boot    *bootstrap.Plan // of routines that bootstrap
+	compact int             // see Compact
 
 	mu      sync.Mutex
 	encoded []encoded // newest context last, at most maxContexts
@@ -77,6 +80,16 @@ func (r *routine) Parameters() henc.Parameters { return r.params }
 
 // Places returns how many windows, each at its own place, can be added up and run as one.
 func (r *routine) Places() int { return max(r.added, 1) }
+
+// Compact returns how many windows of devices can be bootstrapped together, each for a place of its own, if the inputs
+// are compact windows: 1 where no other device's may share their ciphertext. It is 0 for other inputs.
+func (r *routine) Compact() int { return r.compact }
+
+// Merge is the rotation that brings the halves of compact windows together.
+func (r *routine) Merge() int { return r.params.Slots() / max(r.places, 1) / 2 }
+
+// refreshes reports whether a run needs the keys of bootstrapping.
+func (r *routine) refreshes() bool { return r.compact > 0 || r.Bootstraps() > 0 }
 
 // switches returns the number of key switches, and their digits times limbs altogether:
 // what the time of a run is about proportional to.
@@ -139,7 +152,7 @@ func cmpString(a, b string) int {
 // NeedsRelin reports whether Run multiplies ciphertexts and so needs the
 // relinearisation key.
 func (r *routine) NeedsRelin() bool {
-	return slices.ContainsFunc(r.steps, func(s step) bool {
+	return r.compact > 0 || slices.ContainsFunc(r.steps, func(s step) bool {
 		return s.op == stepMul || s.op == stepMulRescale || s.op == stepBootstrap
 	})
 }
@@ -147,6 +160,9 @@ func (r *routine) NeedsRelin() bool {
 // Rotations returns the rotations whose Galois keys Run needs, ascending: powers of two.
 func (r *routine) Rotations() []int {
 	set := map[int]bool{}
+	if r.compact > 0 {
+		set[r.Merge()] = true
+	}
 	for i := range r.steps {
 		for _, k := range r.steps[i].rotations() {
 			set[k] = true
@@ -247,6 +263,7 @@ func (r *routine) makeForm() [32]byte {
 	b = append(b, params[:]...)
 	number(len(r.steps))
 	number(r.places)
+	number(r.compact)
 	for i := range r.steps {
 		s := &r.steps[i]
 		number(int(s.op))

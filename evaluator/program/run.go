@@ -13,6 +13,7 @@ type runner struct {
 	r      *routine
 	items  []Item
 	be     *henc.BatchEvaluator
+	plains *henc.Context       // of the plaintexts
 	values []made              // by step
 	uses   []int               // of each value that are still to come
 	sums   []*henc.Ciphertexts // of windows, which inputs are; freed at the end
@@ -25,6 +26,12 @@ type made struct {
 	// holders counts the values that share the memory; nil: it is that of inputs, which
 	// stays.
 	holders *int
+}
+
+// newRunner makes a runner for items whose evaluators are those of be.
+func newRunner(r *routine, items []Item, be *henc.BatchEvaluator) *runner {
+	return &runner{r: r, items: items, be: be, plains: be.Context(), values: make([]made, len(r.steps)),
+		uses: make([]int, len(r.steps))}
 }
 
 func (r *runner) run() ([]made, error) {
@@ -175,7 +182,7 @@ func (r *runner) step(s *step, i int) (*henc.Ciphertexts, error) {
 	case stepMulRescale:
 		return r.be.MulRescale(a, b)
 	case stepMulPlain:
-		pt, err := r.r.plaintext(r.be.Context(), i)
+		pt, err := r.r.plaintext(r.plains, i)
 		if err != nil {
 			return nil, err
 		}

@@ -86,7 +86,7 @@ func (s *search) cheapest(trim bool) (best *plan, least float64, first *Error) {
 func (s *search) topLevel() int {
 	top := 0
 	for _, v := range s.prog.Vars {
-		top = max(top, v.Stream.LevelAt(s.ch.maxLevel))
+		top = max(top, InputLevel(s.ch.params, v.Stream))
 	}
 	return top
 }
@@ -198,6 +198,9 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	if sqrt {
 		out.Bound, out.Root = rootError(bound, v.lo), bound
 	}
+	if root.decides(map[*node]bool{}) {
+		out.Resolution = s.prog.Resolution
+	}
 	if !finite(out.Bound) || !finite(v.lo) || !finite(v.hi) {
 		p.fail(ErrConstant, "", "%s is beyond the range of float64, or its error is", p.text())
 		return nil, p.err
@@ -270,7 +273,7 @@ func (p *planner) live(results ...int) ([]step, []int) {
 	return prune(steps, at)
 }
 
-// prune keeps the steps that results depend on.
+// prune keeps the steps that results depend on, without notes.
 func prune(steps []step, results []int) (out []step, at []int) {
 	used := make([]bool, len(steps))
 	for _, w := range results {
@@ -285,6 +288,10 @@ func prune(steps []step, results []int) (out []step, at []int) {
 	}
 	to := make([]int, len(steps))
 	for i := range steps {
+		if used[i] && steps[i].op == stepNote {
+			to[i] = to[steps[i].a]
+			continue
+		}
 		if used[i] {
 			s := steps[i]
 			s.a, s.b = to[s.a], to[s.b]

@@ -50,7 +50,7 @@ func Fuse(rotations []int, circuits ...*Circuit) (*Set, error) {
 	}
 	s := &Set{circuits: slices.Clone(circuits)}
 	s.name, s.params = "programs "+strings.Join(s.names(), ", "), circuits[0].params
-	s.places, s.added = circuits[0].places, circuits[0].added
+	s.places, s.added, s.compact, s.boot = circuits[0].places, circuits[0].added, circuits[0].compact, circuits[0].boot
 	if err := s.alike(); err != nil {
 		return nil, err
 	}
@@ -71,13 +71,14 @@ func (s *Set) alike() error {
 	}
 	known := map[Input]window{}
 	for _, c := range s.circuits {
-		if c.places != s.places || c.added != s.added || s.added > 1 && c.Class() != s.circuits[0].Class() {
+		if c.places != s.places || c.added != s.added || c.compact != s.compact ||
+			s.added > 1 && c.Class() != s.circuits[0].Class() {
 			return fmt.Errorf("%w: the windows of programs %s and %s share ciphertexts in different ways", ErrParams,
 				s.circuits[0].Name(), c.Name())
 		}
 		for _, in := range c.Inputs() {
 			st := c.prog.stream(in)
-			w := window{st.LayoutHash(), st.LevelAt(s.params.Depth()), InputScale(s.params, st),
+			w := window{st.LayoutHash(), InputLevel(s.params, st), InputScale(s.params, st),
 				c.prog.present(in, st)}
 			if old, ok := known[in]; ok && old != w {
 				return fmt.Errorf("%w: program %s describes %s in another way than a program before", ErrParams,
@@ -228,7 +229,7 @@ func (s *Set) For(circuits ...*Circuit) *Set {
 	out := &Set{circuits: slices.Clone(circuits)}
 	out.name, out.params, out.steps, out.results = "programs "+strings.Join(out.names(), ", "), s.params,
 		slices.Clone(s.steps), s.results
-	out.places, out.added = s.places, s.added
+	out.places, out.added, out.compact, out.boot = s.places, s.added, s.compact, s.boot
 	for i := range out.steps {
 		if out.steps[i].op == stepInput {
 			out.steps[i].in = to[out.steps[i].in]

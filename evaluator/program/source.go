@@ -20,6 +20,9 @@ type Source struct {
 	// Present says for windows that are not full how many samples they hold
 	// (windows that end by time). Inputs that it does not name are full.
 	Present map[Input]int
+	// Resolution, in the units of what Expr compares: values nearer to a threshold are undecided. 0: nothing is
+	// compared.
+	Resolution float64
 	// Packed: the result is a single value for a pack. It changes how the program is
 	// planned and read, not what it computes or its hash.
 	Packed bool
@@ -70,6 +73,9 @@ func (s *Source) check(params string, slots int) error {
 	}
 	if len(s.Vars) == 0 {
 		return fail("no inputs are declared")
+	}
+	if !(s.Resolution >= 0) || !finite(s.Resolution) {
+		return fail("the resolution %g is not a positive number", s.Resolution)
 	}
 	if text := s.placesProblem(slots); text != "" {
 		return fail("%s", text)
@@ -122,12 +128,15 @@ func (s *Source) check(params string, slots int) error {
 // placesProblem says what is wrong with the places of the streams, or "".
 func (s *Source) placesProblem(slots int) string {
 	first := sortedKeys(s.Vars)[0]
-	places := s.Vars[first].Stream.Places
+	places, compact := placesOf(s.Vars[first].Stream, slots), s.Vars[first].Stream.Compact() > 0
 	for _, name := range sortedKeys(s.Vars) {
 		v := s.Vars[name]
 		st := v.Stream
 		where := Input{Device: v.Device, Stream: st.Name}.String()
-		switch n := st.Places; {
+		switch n := placesOf(st, slots); {
+		case st.Compact() > 0 != compact:
+			return fmt.Sprintf("variables %s and %s: the windows of one stream are compact, those of the other are not",
+				first, name)
 		case n != places:
 			return fmt.Sprintf("variables %s and %s: their streams have %d and %d places; they must have the same",
 				first, name, places, n)
@@ -137,7 +146,7 @@ func (s *Source) placesProblem(slots int) string {
 		case st.Window.Samples < 1 || st.Slots() > slots/n:
 			return fmt.Sprintf("variable %s: %s needs %d slots, each of %d places has %d", name, where, st.Slots(), n,
 				slots/n)
-		case v.Device != s.Vars[first].Device:
+		case v.Device != s.Vars[first].Device && !compact:
 			return fmt.Sprintf("variables %s and %s are of devices %s and %s, whose windows stand at different "+
 				"places; leave out places: on their streams", first, name, s.Vars[first].Device, v.Device)
 		}
@@ -146,11 +155,31 @@ func (s *Source) placesProblem(slots int) string {
 }
 
 // places returns how many windows share a ciphertext, at least 1.
-func (s *Source) places() int {
+func (s *Source) places(slots int) int {
 	for _, v := range s.Vars {
-		return max(v.Stream.Places, 1)
+		return max(placesOf(v.Stream, slots), 1)
 	}
 	return 1
+}
+
+// placesOf returns how many windows of a stream share the slots, 0 for one. Those of compact windows
+// follow from their size.
+func placesOf(st config.Stream, slots int) int {
+	if st.Compact() == 0 {
+		return st.Places
+	}
+	if n := slots / st.Readings(); n > 1 {
+		return n
+	}
+	return 0
+}
+
+// compact reports whether the windows are compact.
+func (s *Source) compact() bool {
+	for _, v := range s.Vars {
+		return v.Stream.Compact() > 0
+	}
+	return false
 }
 
 // stream returns the stream of an input.
@@ -181,10 +210,26 @@ func sortedKeys[V any](m map[string]V) []string {
 }
 
 // InputScale returns the scale at which the windows of a stream are encrypted under
-// p: 2^LogScale, or the parameters' own scale at the stream's level.
+// p: 2^LogScale, or the parameters' own scale at the stream's level. Of compact windows it is what
+// bootstrapping gives.
 func InputScale(p henc.Parameters, st config.Stream) float64 {
+	if st.Compact() > 0 {
+		return p.ScaleAt(InputLevel(p, st))
+	}
 	if st.LogScale != 0 {
 		return math.Ldexp(1, st.LogScale)
 	}
 	return p.ScaleAt(st.LevelAt(p.Depth()))
+}
+
+// InputLevel returns the level at which a program gets the windows of a stream under p, beyond the highest
+// where p cannot have such windows.
+func InputLevel(p henc.Parameters, st config.Stream) int {
+	if st.Compact() == 0 {
+		return st.LevelAt(p.Depth())
+	}
+	if boot := bootstrapOf(p); boot != nil {
+		return boot.CoefficientLevel()
+	}
+	return p.Depth() + 1
 }

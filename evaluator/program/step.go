@@ -23,11 +23,12 @@ const (
 	stepSum                      // slot j gets the sum of k slots from j on, each by slots after the last
 	stepGather                   // the sum of a over the windows of many devices
 	stepBootstrap                // a at more levels
+	stepNote                     // a, of which more is known; only while planning
 )
 
 var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "multiply-plain", "multiply-rescale",
 	"rescale", "drop-level", "rotate", "sum-slots",
-	"add-devices", "bootstrap"}
+	"add-devices", "bootstrap", "note"}
 
 func (o stepOp) String() string { return stepNames[o] }
 

@@ -10,13 +10,15 @@ import (
 
 // programVector is a program, what its variables are, and its hash.
 type programVector struct {
-	Name      string           `json:"name"`
-	Expr      string           `json:"expr"`
-	Class     string           `json:"class,omitempty"`
-	Params    string           `json:"params"`
-	Variables []variableVector `json:"variables"`
-	Hash      string           `json:"hash"`
-	Published string           `json:"published"` // body of an object of kind program
+	Name  string `json:"name"`
+	Expr  string `json:"expr"`
+	Class string `json:"class,omitempty"`
+	// Resolution of comparisons, left out where there is none.
+	Resolution float64          `json:"resolution,omitempty"`
+	Params     string           `json:"params"`
+	Variables  []variableVector `json:"variables"`
+	Hash       string           `json:"hash"`
+	Published  string           `json:"published"` // body of an object of kind program
 }
 
 type variableVector struct {
@@ -41,13 +43,15 @@ func TestProgramVectors(t *testing.T) {
 				Device: "board-8", Stream: climate, Channel: 1}}},
 		{Name: "each", Expr: "var(x)", Class: "weather", Vars: map[string]Var{"x": {Stream: climate, Channel: 1}}},
 		{Name: "shared", Expr: "mean(x)", Class: "weather", Vars: map[string]Var{"x": {Stream: shared, Channel: 0}}},
+		{Name: "resolved", Expr: "mean(x)", Resolution: 0.25, Vars: map[string]Var{
+			"x": {Device: "board-7", Stream: climate, Channel: 0}}},
 	} {
 		c, err := Compile(s, mustParams(t, "edge13-d3"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := c.Hash()
-		v := programVector{Name: s.Name, Expr: s.Expr, Class: s.Class, Params: "edge13-d3",
+		v := programVector{Name: s.Name, Expr: s.Expr, Class: s.Class, Resolution: s.Resolution, Params: "edge13-d3",
 			Hash: hex.EncodeToString(h[:])}
 		published := Publish(s, mustParams(t, "edge13-d3"), "", "")
 		body, err := MarshalPublished(&published)

@@ -122,6 +122,15 @@ func (s *State) Sequence(series string) (boot, seq uint64) {
 	return s.file.BootEpoch, s.next[series]
 }
 
+// Lead returns how long nothing may be numbered from the time now on, less than a second as a
+// rule; 0 for a state that is not on disk.
+func (s *State) Lead(now time.Time) time.Duration {
+	if s.disk == nil {
+		return 0
+	}
+	return role.UntilBoot(s.Boot(), now)
+}
+
 // Boot returns the boot epoch.
 func (s *State) Boot() uint64 {
 	s.mu.Lock()

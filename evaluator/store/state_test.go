@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
+	"pgregory.net/rapid"
 )
 
 // epoch is the time of the first start.
@@ -46,14 +47,54 @@ func TestStateFromACopy(t *testing.T) {
 	}
 }
 
+// TestNumbersAfterAnOldCopy: starts in quick succession, each after a crash, with the state kept,
+// lost or replaced by an old copy, give no number twice.
+func TestNumbersAfterAnOldCopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	rapid.Check(t, func(t *rapid.T) {
+		now := epoch
+		used := map[[2]uint64]bool{}
+		var old []byte
+		os.Remove(path)
+		for range rapid.IntRange(2, 6).Draw(t, "starts") {
+			switch state := rapid.SampledFrom([]string{"kept", "copied", "lost", "restored"}).Draw(t, "state"); {
+			case state == "copied":
+				old, _ = os.ReadFile(path)
+			case state == "lost":
+				os.Remove(path)
+			case state == "restored" && old != nil:
+				if err := os.WriteFile(path, old, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := OpenState(path, "cloud", now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(s.Lead(now))
+			for range rapid.IntRange(0, 2).Draw(t, "results") {
+				boot, n := s.Sequence("result mean")
+				if used[[2]uint64{boot, n}] {
+					t.Fatalf("number %d of boot epoch %d is used twice", n, boot)
+				}
+				used[[2]uint64{boot, n}] = true
+				now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "passes")) * time.Millisecond)
+			}
+			if err := s.disk.Close(); err != nil { // killed
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 func TestStateSurvives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	s, err := OpenState(path, "cloud", epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Boot() != uint64(epoch.Unix()) {
-		t.Errorf("boot epoch %d, want the time", s.Boot())
+	if s.Boot() != uint64(epoch.Unix())+1 {
+		t.Errorf("boot epoch %d, want the next second", s.Boot())
 	}
 	if _, err := OpenState(path, "cloud", epoch); !errors.Is(err, ErrState) ||
 		!strings.Contains(err.Error(), "in use") {
