@@ -1,0 +1,72 @@
+package encrypted
+
+import (
+	"github.com/hencedge/hencedge/evaluator/model/rangecover"
+	"github.com/hencedge/hencedge/henc/bfv"
+)
+
+// bounds is the machine on bounds of noise.
+type bounds struct {
+	plan *rangecover.Plan
+	bit  bfv.Noise // of a separated bit
+	bfv.NoiseModel
+}
+
+var _ rangecover.Machine[bfv.Noise] = bounds{}
+
+// Budget returns how many bits the noise of results may still grow, for rows encrypted under the public key. Below
+// zero they might not decrypt, and New refuses the plan.
+func Budget(p bfv.Parameters, plan *rangecover.Plan) float64 {
+	m := bounds{plan: plan, NoiseModel: p.Noise()}
+	m.bit = m.FreshPK()
+	for range plan.Code.Log() {
+		m.bit = m.NoiseModel.Add(m.bit, m.Switch(m.bit))
+	}
+	worst := 0.0
+	for b := range plan.Blocks {
+		noise, err := rangecover.Wrong(plan, m, b)
+		for k := 1; k < p.N()/2 && err == nil; k *= 2 {
+			noise, err = m.Back(noise, k)
+		}
+		noise, _ = m.Swap(noise)
+		noise, _ = m.MulPlain(noise, nil)
+		if noise, err = m.AddPlain(noise, nil); err != nil {
+			return -1
+		}
+		if budget := m.NoiseModel.Budget(noise); b == 0 || budget < worst {
+			worst = budget
+		}
+	}
+	return worst
+}
+
+// Form implements Machine.
+func (m bounds) Form(block, form int) (bfv.Noise, error) {
+	var sum bfv.Noise
+	for range m.plan.Blocks[block].Forms[form].Terms {
+		sum = m.NoiseModel.Add(sum, m.NoiseModel.MulPlain(m.bit, m.MaxNorm()))
+	}
+	return m.AddPlain(sum, nil)
+}
+
+// Mul implements Machine.
+func (m bounds) Mul(a, b bfv.Noise) (bfv.Noise, error) { return m.NoiseModel.Mul(a, b), nil }
+
+// Add implements Machine.
+func (m bounds) Add(a, b bfv.Noise) (bfv.Noise, error) { return m.NoiseModel.Add(a, b), nil }
+
+// AddPlain implements Machine.
+func (m bounds) AddPlain(a bfv.Noise, _ []uint64) (bfv.Noise, error) {
+	return m.NoiseModel.AddPlain(a), nil
+}
+
+// MulPlain implements Machine.
+func (m bounds) MulPlain(a bfv.Noise, _ []uint64) (bfv.Noise, error) {
+	return m.NoiseModel.MulPlain(a, m.MaxNorm()), nil
+}
+
+// Back implements Machine.
+func (m bounds) Back(a bfv.Noise, _ int) (bfv.Noise, error) { return m.Switch(a), nil }
+
+// Swap implements Machine.
+func (m bounds) Swap(a bfv.Noise) (bfv.Noise, error) { return m.Switch(a), nil }
