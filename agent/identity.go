@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
@@ -20,8 +21,16 @@ import (
 // window of a number, and the agent notices here.
 
 // renumber signs a window of this device again, under the number that comes next. The
-// ciphertext stays as it is. The first time in a boot epoch it begins another one.
+// ciphertext stays as it is. The first time in a boot epoch it begins another one. A compact window is encrypted under
+// its number, so it fails with delivery.ErrNumbered.
 func (a *Agent) renumber(sealed []byte) ([]byte, error) {
+	if transport.IsShort(sealed) {
+		m, err := transport.PeekShort(sealed)
+		if err == nil && m.BootEpoch == a.state.Boot() {
+			err = a.state.Renew(a.clock.Now())
+		}
+		return nil, errors.Join(fmt.Errorf("a compact window: %w", delivery.ErrNumbered), err)
+	}
 	keys := a.current()
 	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{a.cfg.Device: keys.Signing.Public()})
 	if err != nil {

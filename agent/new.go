@@ -65,7 +65,7 @@ func New(cfg *config.Agent, deps Deps) (_ *Agent, err error) {
 	for _, w := range plan.Warnings(cfg) {
 		a.log.Warn(w)
 	}
-	a.log.Info("agent is ready", "boot_epoch", a.state.Boot(), "params", a.keys.Context.Parameters().Name(), "streams",
+	a.log.Info("agent is ready", "boot_epoch", a.state.Boot(), "params", cfg.Streams[0].Params, "streams",
 		len(a.streams))
 	return a, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/sensor"
+	"github.com/hencedge/hencedge/config"
 )
 
 // Report is the state of an agent for people and programs; times are absent
@@ -72,7 +73,10 @@ func (a *Agent) Report() Report {
 		q.Waits = s.Delivery.LastTrouble
 	}
 	r.Keys.Mode, r.Keys.ID, r.Keys.Epoch = string(a.cfg.Keys.Mode), hex.EncodeToString(keys.ID[:]), keys.Epoch
-	r.Keys.Params = keys.Context.Parameters().Name()
+	if a.cfg.AllCompact() {
+		r.Keys.Mode = string(config.ModeCompact)
+	}
+	r.Keys.Params = a.cfg.Streams[0].Params
 	r.Keys.PublicKey = keys.Signing.PublicText()
 	r.Broker.URL = a.cfg.Broker.URL
 	a.link.mu.Lock()

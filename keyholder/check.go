@@ -12,13 +12,14 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyholder/alert"
+	"github.com/hencedge/hencedge/keyholder/outlet"
 	"github.com/hencedge/hencedge/transport"
 )
 
 // Check reports whether results could be read with this configuration. It looks at the
 // key set and the permissions of its secrets, the evaluators' keys, the broker's TLS files
-// and password, the directory of the state, and what the receivers of alarms need. It changes
-// nothing and does not connect.
+// and password, the directory of the state, and what the receivers of alarms and the database
+// of results need. It changes nothing and does not connect.
 // It returns all mistakes as one *config.Errors, each with its place in the file.
 func Check(cfg *config.KeyHolder) error {
 	c := &checker{cfg: cfg}
@@ -32,6 +33,9 @@ func Check(cfg *config.KeyHolder) error {
 	if cfg.Alerts != nil {
 		alert.Check(cfg.Alerts, c.fail)
 	}
+	if cfg.History != nil {
+		c.history(cfg.History)
+	}
 	return c.errs.Err()
 }
 
@@ -43,6 +47,21 @@ func Warnings(cfg *config.KeyHolder) []string {
 	}
 	if cfg.Alerts != nil {
 		out = append(out, alert.Warnings(cfg.Alerts, cfg.Broker)...)
+	}
+	return append(out, SinkWarnings(cfg)...)
+}
+
+// SinkWarnings names the sinks of results at the broker that evaluators use.
+func SinkWarnings(cfg *config.KeyHolder) (out []string) {
+	if cfg.History == nil {
+		return nil
+	}
+	for i := range cfg.History.Sinks {
+		if s := &cfg.History.Sinks[i]; s.MQTT != nil && outlet.At(s.MQTT, cfg.Broker) {
+			out = append(out, fmt.Sprintf("sink %s publishes results in clear at %s, the broker that the "+
+				"evaluator uses; use another broker, or see that nobody else can subscribe to %s/#", s.Name,
+				s.MQTT.URL, s.MQTT.Topic))
+		}
 	}
 	return out
 }
@@ -81,6 +100,40 @@ func (c *checker) keySet(signers map[string][]ed25519.PublicKey) {
 	if err != nil {
 		c.fail("key_set", remedy, err)
 	}
+}
+
+// history looks at what the database of results and its sinks need.
+func (c *checker) history(h *config.History) {
+	if h.Postgres != nil {
+		c.postgres(h.Postgres)
+	}
+	for i := range h.Sinks {
+		at := fmt.Sprintf("history.sinks[%d].", i)
+		if s := &h.Sinks[i]; s.MQTT != nil {
+			outlet.CheckMQTT(s.MQTT, at+"mqtt.", c.fail)
+		} else if s.Influx != nil {
+			outlet.CheckWeb(s.Influx, at+"influx.", c.fail)
+		} else if s.RemoteWrite != nil {
+			outlet.CheckWeb(s.RemoteWrite, at+"remote_write.", c.fail)
+		}
+	}
+}
+
+// postgres looks at what a connection to the database of results needs.
+func (c *checker) postgres(p *config.Postgres) {
+	const at = "history.postgres."
+	if field, err := daemon.WebFiles(&config.HTTP{CA: p.CA, Cert: p.Cert, Key: p.Key}).Check(); err != nil {
+		remedy := "correct the path or the file"
+		if errors.Is(err, fs.ErrPermission) {
+			remedy = "let the user that reads results read the file and enter its directory"
+		}
+		c.fail(at+field, remedy, err)
+	}
+	password, err := p.Password.Resolve()
+	if err != nil {
+		c.fail(at+"password", p.Password.Available(), err)
+	}
+	clear(password)
 }
 
 // state looks at the directory of the state file.

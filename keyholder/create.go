@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
@@ -21,8 +22,8 @@ func Create(dir string, o CreateOptions) (*Set, error) {
 	if o.Params.N() == 0 {
 		return nil, errors.New("create key set: no parameters")
 	}
-	if o.Params.Insecure() {
-		return nil, fmt.Errorf("%w: %s: its keys are never written", ErrInsecure, o.Params.Name())
+	if err := o.Params.CheckKeys(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInsecure, err)
 	}
 	dir = filepath.Clean(dir)
 	if err := makeDir(dir, dirMode); err != nil {
@@ -61,7 +62,7 @@ type CreateOptions struct {
 // removes what it made.
 func (s *Set) populate(o CreateOptions) (err error) {
 	now, hash := clock(o.Now), o.Params.Hash()
-	e, err := s.generate(1, o.Needs, now, generateOptions{o.Context, o.Progress})
+	e, err := s.generate(1, o.Needs, now, generateOptions{context: o.Context, progress: o.Progress})
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,11 @@ func (s *Set) Rotate(o RotateOptions) (Epoch, error) {
 		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
 	}
 	now := clock(o.Now)
-	e, err := s.generate(number, needs, now, generateOptions{o.Context, o.Progress})
+	devices, err := remaining(current, o.Drop)
+	if err != nil {
+		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
+	}
+	e, err := s.generate(number, needs, now, generateOptions{o.Context, o.Progress, devices})
 	if err != nil {
 		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
 	}
@@ -136,12 +141,27 @@ func (s *Set) Rotate(o RotateOptions) (Epoch, error) {
 type RotateOptions struct {
 	// Needs of the new epoch; nil keeps those of the current one.
 	Needs *Needs
+	// Drop are devices that get no keys of compact windows in the new epoch. All others of the current one do.
+	Drop []string
 	// Overlap is how long readings under the old epoch are still accepted; 0 means
 	// for ever.
 	Overlap  time.Duration
 	Context  []henc.Option
 	Now      func() time.Time
 	Progress func(Progress) error // as in CreateOptions
+}
+
+// remaining returns the devices with keys of compact windows in an epoch, but for those to drop.
+func remaining(e Epoch, drop []string) ([]string, error) {
+	devices := e.CompactDevices()
+	for _, name := range drop {
+		i := slices.Index(devices, name)
+		if i < 0 {
+			return nil, fmt.Errorf("device %s in epoch %d: %w", name, e.Epoch, keyset.ErrNoCompact)
+		}
+		devices = slices.Delete(devices, i, i+1)
+	}
+	return devices, nil
 }
 
 // nextEpoch returns a number above every epoch of the manifest and every directory that an

@@ -228,21 +228,37 @@ func sweep(dir string) error {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		entries, err := os.ReadDir(path)
-		if err != nil {
+		files := []string{SecretFile, PublicFile, EvaluationFile, keyset.CompactJoinFile, keyset.CompactPackFile}
+		if err := sweepFiles(path, func(name string) bool { return slices.Contains(files, name) }); err != nil {
 			return err
 		}
-		for _, e := range entries {
-			// A file that is being written has its name with a dot before and digits after it.
-			name := strings.TrimRight(strings.TrimPrefix(e.Name(), "."), "0123456789")
-			if slices.Contains([]string{SecretFile, PublicFile, EvaluationFile}, name) {
-				if err := os.Remove(filepath.Join(path, e.Name())); err != nil {
-					return err
-				}
-			}
+		inner := filepath.Join(path, keyset.CompactDir)
+		isKey := func(name string) bool { return filepath.Ext(name) == ".key" }
+		if err := sweepFiles(inner, isKey); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.Remove(inner); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+			return err
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
 			return err
+		}
+	}
+	return nil
+}
+
+// sweepFiles removes the files in dir whose names are ours. One that is being written has its name with a dot
+// before and digits after it.
+func sweepFiles(dir string, ours func(name string) bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if ours(strings.TrimRight(strings.TrimPrefix(e.Name(), "."), "0123456789")) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -42,7 +42,7 @@ func (s *Set) generate(number uint32, needs Needs, now time.Time, o generateOpti
 	}
 	defer func() { err = errors.Join(err, key.Wipe()) }()
 	key.SetEpoch(number)
-	g := &generator{ctx: ctx, key: key, needs: needs, progress: o.progress, epoch: Epoch{
+	g := &generator{ctx: ctx, key: key, needs: needs, options: o, epoch: Epoch{
 		Epoch: number, Created: now, Rotations: needs.Rotations, Conjugation: needs.Conjugation,
 		Relinearise: !needs.NoRelinearise, Bootstrap: needs.Bootstrap, Files: map[string]string{},
 	}}
@@ -74,6 +74,7 @@ func (s *Set) generate(number uint32, needs Needs, now time.Time, o generateOpti
 type generateOptions struct {
 	context  []henc.Option
 	progress func(Progress) error
+	devices  []string // that get keys of compact windows
 }
 
 // hedges returns what a new key's seed takes in besides the operating system's entropy:
@@ -198,7 +199,9 @@ func bootstrapRotations(p henc.Parameters, b keyset.Bootstrap) ([]int, error) {
 
 // Progress tells how many keys are made.
 type Progress struct {
-	Done, Total int // public, relinearisation and Galois keys, and one for the two of bootstrapping
+	// Public, relinearisation and Galois keys, one for the two of bootstrapping, and where there are devices with
+	// compact windows one for each and one for those that they share.
+	Done, Total int
 }
 
 // generator makes the keys of one epoch.
@@ -207,7 +210,7 @@ type generator struct {
 	key      *secret.Key
 	needs    Needs
 	elements []uint64 // Galois elements, ascending
-	progress func(Progress) error
+	options  generateOptions
 	done     int
 	dir      string // where the files go
 	epoch    Epoch
@@ -220,7 +223,7 @@ func (g *generator) step() error {
 }
 
 func (g *generator) told() error {
-	if g.progress == nil {
+	if g.options.progress == nil {
 		return nil
 	}
 	total := 1 + len(g.elements)
@@ -230,7 +233,10 @@ func (g *generator) told() error {
 	if g.epoch.Bootstrap != keyset.BootstrapNone {
 		total++
 	}
-	return g.progress(Progress{Done: g.done, Total: total})
+	if n := len(g.options.devices); n > 0 {
+		total += 1 + n
+	}
+	return g.options.progress(Progress{Done: g.done, Total: total})
 }
 
 // write makes the keys and their files.
@@ -258,12 +264,28 @@ func (g *generator) write() error {
 	if err := g.writeEvaluation(pub.KeyID); err != nil {
 		return err
 	}
+	if err := g.writeCompact(); err != nil {
+		return err
+	}
 	secretBytes, err := g.key.Marshal()
 	if err != nil {
 		return err
 	}
 	defer clear(secretBytes)
 	return writeNew(filepath.Join(g.dir, SecretFile), secretBytes, secretMode)
+}
+
+// writeCompact makes the keys of compact windows.
+func (g *generator) writeCompact() error {
+	if len(g.options.devices) == 0 {
+		return nil
+	}
+	m, err := newCompactMaker(g.key, g.options.context)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	return m.write(g.dir, &g.epoch, g.options.devices, g.step)
 }
 
 // writeEvaluation makes the evaluation keys one by one. Each is written and freed before

@@ -424,6 +424,38 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// TestExportTells: an export tells how far it is. One that is interrupted leaves an empty
+// directory, and can be made again.
+func TestExportTells(t *testing.T) {
+	s := newSet(t)
+	dir, stop := filepath.Join(t.TempDir(), "out"), errors.New("interrupted")
+	_, err := s.Export(RoleEvaluator, dir, ExportOptions{Progress: func(done, total int64) error {
+		if done > total/2 {
+			return stop
+		}
+		return nil
+	}})
+	if !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
+		t.Fatalf("%d files are left, %v", len(list), err)
+	}
+	var last, all int64
+	if _, err := s.Export(RoleEvaluator, dir, ExportOptions{Progress: func(done, total int64) error {
+		if done <= last {
+			t.Errorf("%d bytes after %d", done, last)
+		}
+		last, all = done, total
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if last != all || all == 0 {
+		t.Errorf("ended at %d of %d bytes", last, all)
+	}
+}
+
 func TestExportRefuses(t *testing.T) {
 	s := newSet(t)
 	dir := filepath.Join(t.TempDir(), "out")

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hencedge/hencedge/transport"
 )
@@ -61,6 +62,25 @@ func (t *Tally) Result(r *Result) string {
 		t.orders[id] = o
 	}
 	return o.note(r)
+}
+
+// Loss is what a series lacks, since the start.
+type Loss struct {
+	Gaps    uint64        // in the times of its results
+	Missing time.Duration // how long they are together
+	Late    uint64        // results that begin before one that was read earlier
+}
+
+// Loss returns what the results of a program about a device lack; device is empty for programs
+// without a class.
+func (t *Tally) Loss(program, device string) Loss {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.orders[series{program, device}]
+	if o == nil {
+		return Loss{}
+	}
+	return Loss{o.gaps, o.missing, o.backward}
 }
 
 // Refuse counts a refusal under its class and returns the class.

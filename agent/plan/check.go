@@ -17,6 +17,7 @@ import (
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/compact"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
@@ -50,8 +51,9 @@ func CheckAlone(cfg *config.Agent) error {
 		c.unknown(err)
 		return c.err()
 	}
+	c.params = params
 	for i := range cfg.Streams {
-		c.layout(i, params)
+		c.layout(i)
 	}
 	return c.err()
 }
@@ -110,6 +112,7 @@ func (p *prepared) Close() {
 // checker collects mistakes with their place in the file.
 type checker struct {
 	cfg    *config.Agent
+	params henc.Parameters // of the streams; zero until context has found them
 	errs   config.Errors
 	faults int // mistakes that time does not mend
 	// scan reads the ends of replay files. A start does not: one bad row must not keep
@@ -161,31 +164,40 @@ func Prepare(cfg *config.Agent, o Options, scan bool) (*prepared, error) {
 }
 
 // context makes the context of the streams' parameters, which config has found
-// to be the same for all.
+// to be the same for all; where all streams are compact, of the boards' ring.
 func (c *checker) context(o Options) *henc.Context {
 	const path = "streams[0].params"
 	name := c.cfg.Streams[0].Params
-	if o.Context != nil {
-		if have := o.Context.Parameters().Name(); have != name {
-			c.fail(path, "use the parameters of the keys", fmt.Errorf("the keys are for %s, not %s", have, name))
-			return nil
-		}
-		return o.Context
-	}
 	params, err := henc.Named(name)
 	if err != nil {
 		c.unknown(err)
 		return nil
 	}
+	ring := params
+	if c.cfg.AllCompact() {
+		if ring, err = compact.Named(compact.SetFor(params)); err != nil {
+			c.fail(path, "update this program", err)
+			return nil
+		}
+	}
+	if o.Context != nil {
+		if have := o.Context.Parameters().Name(); have != ring.Name() {
+			c.fail(path, "use the parameters of the keys", fmt.Errorf("the keys are for %s, not %s", have, ring.Name()))
+			return nil
+		}
+		c.params = params
+		return o.Context
+	}
 	newContext := o.NewContext
 	if newContext == nil {
 		newContext = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) }
 	}
-	ctx, err := newContext(params)
+	ctx, err := newContext(ring)
 	if err != nil {
 		c.fail(path, "try another parameter set", err)
 		return nil
 	}
+	c.params = params
 	return ctx
 }
 
@@ -210,7 +222,7 @@ func (c *checker) inputs(m sensor.Machine) *sensor.Inputs {
 func (c *checker) stream(i int, p *prepared) *Stream {
 	var s *seal.Stream
 	if p.Keys.Context != nil {
-		s = c.layout(i, p.Keys.Context.Parameters())
+		s = c.layout(i)
 	}
 	count, log := new(source.Counters), p.Machine.Log.With("device", c.cfg.Device, "stream", c.cfg.Streams[i].Name)
 	src := c.source(i, p.Machine, count, log)
@@ -270,8 +282,11 @@ func (c *checker) source(i int, m sensor.Machine, count *source.Counters, log *s
 const listSensors = "`hencedge agent discover` lists the sensors of this machine"
 
 // layout checks one stream against the parameters.
-func (c *checker) layout(i int, params henc.Parameters) *seal.Stream {
-	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
+func (c *checker) layout(i int) *seal.Stream {
+	cfg, at, params := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i), c.params
+	if cfg.Compact() > 0 {
+		return c.compact(i)
+	}
 	s := &seal.Stream{Config: cfg, Level: cfg.LevelAt(params.Depth()), Layout: cfg.LayoutHash(),
 		Place: c.cfg.PlaceIn(cfg),
 		Topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
@@ -310,6 +325,17 @@ func (c *checker) layout(i int, params henc.Parameters) *seal.Stream {
 		return nil
 	}
 	return s
+}
+
+// compact checks one compact stream against the parameters.
+func (c *checker) compact(i int) *seal.Stream {
+	cfg := c.cfg.Streams[i]
+	if err := compact.CheckPrecision(c.params, compact.Precision(cfg.Compact())); err != nil {
+		c.fail(fmt.Sprintf("streams[%d].precision", i), "write precision: 12, or params: boot16", err)
+		return nil
+	}
+	return &seal.Stream{Config: cfg, Scale: compact.Scale(), Layout: cfg.LayoutHash(),
+		Topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
 }
 
 // slotRemedy says what would fit.

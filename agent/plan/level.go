@@ -28,6 +28,9 @@ func (p *Prediction) Needs(needs ProgramNeeds) error {
 					"limits.object there, or use a lower level or smaller parameters",
 					s.Name, s.ObjectBytes, needs.Object))
 		}
+		if s.Precision > 0 {
+			continue // compact windows have no level
+		}
 		who := "no program reads it"
 		if len(n.Programs) > 0 {
 			who = "that is enough for " + strings.Join(n.Programs, ", ")

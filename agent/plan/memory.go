@@ -67,14 +67,22 @@ func memoryLimit(cfg *config.Agent, tables func(n int) int) int64 {
 	if cfg.Spool == nil {
 		limit += int64(cfg.Queue.Bytes)
 	}
-	largest := int64(0)
-	for i, s := range cfg.Streams {
+	largest, keyed := int64(0), false
+	if cfg.Keys.BoardKey != "" { // its secret, and what a window takes
+		limit += int64(8*config.MaxCompact + tables(config.MaxCompact))
+		largest = 32 * config.MaxCompact
+	}
+	for _, s := range cfg.Streams {
+		if s.Compact() > 0 {
+			continue
+		}
 		p, err := henc.Named(s.Params)
 		if err != nil {
 			return 0
 		}
 		limbs := int64(p.LimbsAt(p.MaxLevel()))
-		if i == 0 { // one key for all streams
+		if !keyed { // one key for all streams
+			keyed = true
 			limit += limbs * int64(8*p.N()+tables(p.N()))
 		}
 		body := int64(p.CiphertextBytes(min(s.LevelAt(p.Depth()), p.Depth()),

@@ -15,6 +15,7 @@ import (
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/compact"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
@@ -44,7 +45,7 @@ func Predict(cfg *config.Agent, o Options, link float64) (*Prediction, error) {
 	var streams []*seal.Stream
 	if k.Context != nil {
 		for i := range cfg.Streams {
-			if s := c.layout(i, k.Context.Parameters()); s != nil {
+			if s := c.layout(i); s != nil {
 				streams = append(streams, s)
 			}
 		}
@@ -53,14 +54,17 @@ func Predict(cfg *config.Agent, o Options, link float64) (*Prediction, error) {
 		return nil, err
 	}
 	defer k.Wipe()
-	keyBytes, keyAbsent, err := loadOrMake(&k, c, o.Keys)
+	found, err := loadOrMake(&k, c, o.Keys)
 	if err != nil {
 		return nil, err
 	}
-	params := k.Context.Parameters()
+	params := c.params
 	p := &Prediction{Device: cfg.Device, Params: params.Name(), LogN: params.LogN(), Slots: params.Slots(),
-		KeyMode: string(cfg.Keys.Mode), KeyBytes: keyBytes, KeyAbsent: keyAbsent,
+		KeyMode: string(cfg.Keys.Mode), KeyBytes: found.bytes, BoardKeyBytes: found.board, KeyAbsent: found.absent,
 		Processors: cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0)), Warnings: append(Warnings(cfg), absent...)}
+	if cfg.AllCompact() {
+		p.KeyMode = string(config.ModeCompact)
+	}
 	next := nextNumbers(cfg, m.Clock.Now())
 	var objects, bytes float64 // per second
 	for _, s := range streams {
@@ -199,44 +203,30 @@ func (p *Prediction) inTime(cfg *config.Agent) {
 
 const secondsPerDay = 86400
 
-// loadOrMake loads the keys that exist and makes temporary ones for the rest. It gives
-// the length of the file of the key that encrypts, and whether that is absent.
-func loadOrMake(k *seal.Keys, c *checker, given seal.Given) (bytes int64, missing bool, err error) {
-	absent := func(path string) bool {
-		_, err := os.Stat(path)
-		return errors.Is(err, fs.ErrNotExist)
-	}
+// keyFiles are the lengths in bytes of the keys that encrypt: of all windows but compact ones, and of those. absent
+// says that one of them is not there, and one that was made for the plan took its place.
+type keyFiles struct {
+	bytes, board int64
+	absent       bool
+}
+
+// loadOrMake loads the keys that exist and makes temporary ones for the rest.
+func loadOrMake(k *seal.Keys, c *checker, given seal.Given) (found keyFiles, err error) {
 	cfg := c.cfg
-	file := cfg.Keys.PublicKey
-	if cfg.Keys.Mode == config.KeyModeSymmetric {
-		file = cfg.Keys.SecretKey
-	}
-	if info, err := os.Stat(file); err == nil {
-		bytes = info.Size()
-	}
-	if given.Public == nil && given.Secret == nil && absent(file) {
-		sk, err := secret.Generate(k.Context, nil)
-		if err != nil {
-			return 0, true, err
+	if !cfg.AllCompact() {
+		if err := found.makeAbsent(k, cfg, &given); err != nil {
+			return found, err
 		}
-		k.WipeLater(func() { _ = sk.Wipe() })
-		var text []byte
-		if missing = true; cfg.Keys.Mode == config.KeyModeSymmetric {
-			given.Secret = sk
-			text, err = sk.Marshal()
-			defer clear(text)
-		} else if given.Public, err = sk.PublicKey(); err == nil {
-			text, err = k.Context.MarshalPublicKey(given.Public)
-		}
-		if err != nil {
-			return 0, true, err
-		}
-		bytes = int64(len(text))
 	}
-	if given.Signing == nil && absent(cfg.SigningKey) {
+	if cfg.Keys.BoardKey != "" {
+		if err := found.makeBoard(k, c.params, cfg.Keys.BoardKey, &given); err != nil {
+			return found, err
+		}
+	}
+	if _, gone := sizeOf(cfg.SigningKey); given.Signing == nil && gone {
 		key, err := transport.NewSigningKey()
 		if err != nil {
-			return 0, missing, err
+			return found, err
 		}
 		k.WipeLater(key.Wipe)
 		given.Signing = key
@@ -244,7 +234,59 @@ func loadOrMake(k *seal.Keys, c *checker, given seal.Given) (bytes int64, missin
 	sized := *cfg // whose key it is does not matter to its size
 	sized.Keys.Holder = config.HolderNone
 	k.Load(&sized, given, func(path string, err error) { c.fail(path, "correct the file or its path", err) })
-	return bytes, missing, c.errs.Err()
+	return found, c.errs.Err()
+}
+
+// sizeOf returns the length of a file, 0 if it cannot be told, and whether it is absent.
+func sizeOf(path string) (bytes int64, absent bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, errors.Is(err, fs.ErrNotExist)
+	}
+	return info.Size(), false
+}
+
+// makeAbsent makes the public or secret key, if it is not there.
+func (f *keyFiles) makeAbsent(k *seal.Keys, cfg *config.Agent, given *seal.Given) error {
+	file := cfg.Keys.PublicKey
+	if cfg.Keys.Mode == config.KeyModeSymmetric {
+		file = cfg.Keys.SecretKey
+	}
+	gone := false
+	if f.bytes, gone = sizeOf(file); !gone || given.Public != nil || given.Secret != nil {
+		return nil
+	}
+	sk, err := secret.Generate(k.Context, nil)
+	if err != nil {
+		return err
+	}
+	k.WipeLater(func() { _ = sk.Wipe() })
+	var text []byte
+	if f.absent = true; cfg.Keys.Mode == config.KeyModeSymmetric {
+		given.Secret = sk
+		text, err = sk.Marshal()
+		defer clear(text)
+	} else if given.Public, err = sk.PublicKey(); err == nil {
+		text, err = k.Context.MarshalPublicKey(given.Public)
+	}
+	f.bytes = int64(len(text))
+	return err
+}
+
+// makeBoard makes the board's key, if it is not there.
+func (f *keyFiles) makeBoard(k *seal.Keys, params henc.Parameters, file string, given *seal.Given) (err error) {
+	gone := false
+	if f.board, gone = sizeOf(file); !gone || given.Board != nil {
+		return nil
+	}
+	f.absent = true
+	if given.Board, err = k.MakeBoard(params); err != nil {
+		return err
+	}
+	text, err := given.Board.Key.Marshal()
+	clear(text)
+	f.board = int64(len(text))
+	return err
 }
 
 // nextNumbers returns the boot epoch and the reserved sequence numbers that the
@@ -288,6 +330,9 @@ func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFil
 	if s.Config.Histogram() {
 		o.Bins = binsOf(s.Config, "")
 	}
+	if o.Precision = s.Config.Compact(); o.Precision > 0 {
+		o.Readings = s.Config.Readings()
+	}
 	switch {
 	case s.Config.Replay != nil, s.Config.Events != nil && !s.Config.Window.ByTime():
 	case s.Config.Window.ByTime():
@@ -299,6 +344,10 @@ func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFil
 		o.WindowsPerDay = secondsPerDay / o.WindowSeconds
 		o.BytesPerDay = o.WindowsPerDay * float64(wire)
 		o.Duty = (seal.cpu.Seconds() + float64(w.Samples)*sample.cpu.Seconds()) / o.WindowSeconds
+	}
+	if o.Precision > 0 {
+		o.compactPrecision(s.Config)
+		return o, nil
 	}
 	precision(k, o, s.Config, out.Meta.Scale)
 	o.modes(s.Config, k.Seeded)
@@ -325,6 +374,20 @@ func precision(k *seal.Keys, o *StreamOutlook, s config.Stream, scale float64) {
 	}
 }
 
+// compactPrecision fills in the error of readings of a compact window: that of the board, and what its precision
+// promises of results.
+func (o *StreamOutlook) compactPrecision(s config.Stream) {
+	precision := compact.Precision(o.Precision)
+	// The cut is uniform. Beside it the noise does not count.
+	sigma := math.Exp2(float64(compact.LogRatio-precision.Bits())) / math.Sqrt(12)
+	o.PrecisionBits = -math.Log2(sigma)
+	for _, ch := range s.Channels {
+		_, half := ch.Affine()
+		o.Channels = append(o.Channels, ChannelOutlook{Name: ch.Name, Unit: ch.Unit, Error: half * sigma,
+			Bound: half * math.Exp2(-float64(o.Precision))})
+	}
+}
+
 // countUnit is the unit of errors in a histogram, which rounding removes.
 const countUnit = "counts"
 
@@ -336,7 +399,7 @@ func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, e
 		return 0, 0, err
 	}
 	for i := range pieces {
-		payload, err := pieces[i].Marshal()
+		payload, err := pieces[i].Payload()
 		if err != nil {
 			return 0, 0, err
 		}
@@ -353,7 +416,7 @@ func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, e
 // doubts returns warnings about one stream.
 func (o StreamOutlook) doubts(slots int) []string {
 	var out []string
-	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 {
+	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 && o.Precision == 0 {
 		more := "longer windows"
 		if o.Bins > 0 {
 			more = "finer resolutions"

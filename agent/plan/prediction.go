@@ -3,18 +3,20 @@ package plan
 // Prediction is what an agent will do to its device and its link. Rates are
 // those of live streams; a replay has none.
 type Prediction struct {
-	Device      string  `json:"device"`
-	Params      string  `json:"params"`
-	LogN        int     `json:"log_n"`
-	Slots       int     `json:"slots"`
+	Device string `json:"device"`
+	Params string `json:"params"`
+	LogN   int    `json:"log_n"`
+	Slots  int    `json:"slots"`
+	// KeyMode is "compact" where all streams are, so that there is only the board's key.
 	KeyMode     string  `json:"key_mode"`
 	BytesPerDay float64 `json:"bytes_per_day"`
 	// MessagesPerDay counts MQTT messages, one per chunk.
 	MessagesPerDay float64 `json:"messages_per_day"`
-	// KeyBytes is the length of the file of the key that encrypts; KeyAbsent that it is
-	// not there yet, and one that was made for the plan took its place.
-	KeyBytes  int64 `json:"key_bytes"`
-	KeyAbsent bool  `json:"key_absent,omitempty"`
+	// KeyBytes is the length of the file of the key that encrypts, BoardKeyBytes that of the key of compact windows;
+	// KeyAbsent that one of them is not there yet, and one that was made for the plan took its place.
+	KeyBytes      int64 `json:"key_bytes"`
+	BoardKeyBytes int64 `json:"board_key_bytes,omitempty"`
+	KeyAbsent     bool  `json:"key_absent,omitempty"`
 	// CPU is the share of one processor that sampling, encryption and sealing take on
 	// this machine, measured; delivery comes to it. Processors is how many the agent
 	// uses. Link the share of the uplink, 0 where its rate is not known.
@@ -58,9 +60,11 @@ type StreamOutlook struct {
 	Samples       int     `json:"samples"`
 	Bins          int     `json:"bins,omitempty"` // of the channel with the most, of a histogram
 	SlotsUsed     int     `json:"slots_used"`
-	Places        int     `json:"places,omitempty"` // that share a ciphertext; 0: none
-	Place         int     `json:"place,omitempty"`  // of the device
-	WindowSeconds float64 `json:"window_s"`         // 0 for a replay
+	Precision     int     `json:"precision,omitempty"` // of compact windows, in bits; 0: it is none
+	Readings      int     `json:"readings,omitempty"`  // that a compact window sends
+	Places        int     `json:"places,omitempty"`    // that share a ciphertext; 0: none
+	Place         int     `json:"place,omitempty"`     // of the device
+	WindowSeconds float64 `json:"window_s"`            // 0 for a replay
 	WindowsPerDay float64 `json:"windows_per_day"`
 	BodyBytes     int     `json:"body_bytes"`   // ciphertext
 	ObjectBytes   int     `json:"object_bytes"` // signed

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -17,8 +18,15 @@ func Warnings(cfg *config.Agent) []string {
 		out = append(out, "symmetric mode: the secret key is on this device; whoever takes it can decrypt "+
 			"everything under that key")
 	}
+	if cfg.Keys.BoardKey != "" {
+		out = append(out, "compact windows: the key of this device's windows is on it; whoever takes it can decrypt "+
+			"them, past and future, and those of no other device")
+	}
 	if cfg.Keys.Mode == config.KeyModePublic {
-		for _, file := range keyset.Secrets(filepath.Dir(cfg.Keys.PublicKey)) {
+		for _, file := range keyset.Secrets(filepath.Dir(cmp.Or(cfg.Keys.PublicKey, cfg.Keys.BoardKey))) {
+			if file == filepath.Clean(cfg.Keys.BoardKey) {
+				continue
+			}
 			out = append(out, fmt.Sprintf("SECRET KEY ON THIS DEVICE: %s lies beside the public key, and whoever "+
 				"takes the device decrypts everything with it; remove it, and make a new key set "+
 				"if others could read it",

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/hencedge/hencedge/config"
@@ -24,8 +25,10 @@ var errDirectory = errors.New("it is a directory")
 
 // Keys are what windows are encrypted and signed with.
 type Keys struct {
+	// Context of the streams' parameters; where all streams are compact, of the boards' ring.
 	Context   *henc.Context
-	encryptor henc.RealEncryptor
+	encryptor henc.RealEncryptor // nil where all streams are compact
+	board     *board             // nil where none is
 	ID        [16]byte
 	Epoch     uint32
 	Seeded    bool
@@ -73,6 +76,7 @@ func (k *Keys) useSecret(sk *secret.Key) error {
 // Load takes the given keys or reads the files.
 func (k *Keys) Load(cfg *config.Agent, given Given, fail func(path string, err error)) {
 	switch {
+	case cfg.AllCompact():
 	case k.Context == nil: // the parameters are not known; the file can still be looked at
 		path, file, mask := "keys.public_key", cfg.Keys.PublicKey, os.FileMode(0o022)
 		if cfg.Keys.Mode == config.KeyModeSymmetric {
@@ -94,6 +98,9 @@ func (k *Keys) Load(cfg *config.Agent, given Given, fail func(path string, err e
 	default:
 		k.loadFile(cfg.Keys, fail)
 	}
+	if slices.ContainsFunc(cfg.Streams, func(s config.Stream) bool { return s.Compact() > 0 }) {
+		k.loadBoard(cfg, given, fail)
+	}
 	k.Signing = given.Signing
 	if k.Signing != nil {
 		return
@@ -114,6 +121,7 @@ func (k *Keys) Load(cfg *config.Agent, given Given, fail func(path string, err e
 type Given struct {
 	Public  *henc.PublicKey
 	Secret  *secret.Key
+	Board   *GivenBoard
 	Signing *transport.SigningKey
 }
 
@@ -274,6 +282,9 @@ func (NoDirectory) Unwrap() error   { return fs.ErrNotExist }
 // Remedy says what to do about a key that cannot be used.
 func Remedy(path string, err error) string {
 	remedy := "export the key again with `hencedge keys export --role agent`"
+	if path == "keys.board_key" {
+		remedy += " and --device"
+	}
 	if known := keyset.Remedy(err, "holder:"); known != "" {
 		return known
 	}
@@ -284,6 +295,8 @@ func Remedy(path string, err error) string {
 		(strings.Contains(err.Error(), keyset.ManifestFile) ||
 			strings.Contains(err.Error(), keyset.SignedManifestFile)):
 		return "leave keyset.json and keyset.cose of the export beside the key: they show who made it"
+	case errors.Is(err, errOtherDevice):
+		return "copy what `hencedge keys device` wrote for this device, or write the device's name"
 	case strings.Contains(err.Error(), "chmod"):
 		return "do as the message says, as root or the file's owner"
 	case path == "signing_key" && errors.Is(err, fs.ErrPermission):
@@ -295,7 +308,7 @@ func Remedy(path string, err error) string {
 	case errors.Is(err, henc.ErrParams):
 		return "write the key's parameters into the streams, or " + remedy + " from a key set for these"
 	case errors.Is(err, errDirectory):
-		return "name the file in it: public.key, or secret.key with mode symmetric"
+		return "name the file in it: public.key, secret.key with mode symmetric, or board.key"
 	case errors.Is(err, fs.ErrPermission):
 		return "let the user that the agent runs as read the file"
 	case errors.Is(err, fs.ErrNotExist):

@@ -25,6 +25,9 @@ type Sealed struct {
 
 // Seal encodes, encrypts and signs a window.
 func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) (*Sealed, error) {
+	if s.Config.Compact() > 0 {
+		return k.sealCompact(s, w, id, clock)
+	}
 	first := s.Config.Place(s.Place, k.Context.Parameters().Slots())
 	if s.slots == nil {
 		s.slots = make([]float64, first+s.Config.Slots())
@@ -32,19 +35,7 @@ func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) 
 	u := s.slots
 	defer clear(u[first:])
 	source.FillSlots(u[first:], s.Config, w.Values)
-	counter := binary.BigEndian.AppendUint64(nil, id.Boot)
-	counter = binary.BigEndian.AppendUint64(counter, id.Sequence)
-	// The digest of the values, the scale and the key keep copies of one machine apart
-	// that agree in all else, the state of the kernel's generator included: then equal
-	// seeds are seeds of equal ciphertexts, which say nothing.
-	content := digest(u)
-	defer clear(content[:])
-	scale := binary.BigEndian.AppendUint64(nil, math.Float64bits(s.Scale))
-	newSeed := henc.NewSeed
-	if k.newSeed != nil {
-		newSeed = k.newSeed
-	}
-	seed, err := newSeed([]byte(id.Device), []byte(s.Config.Name), id.BootID, counter, content[:], scale, k.ID[:])
+	seed, err := k.seed(s, id, u, s.Scale)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +68,23 @@ func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) 
 		return nil, fmt.Errorf("sign: %w", err)
 	}
 	return &Sealed{Meta: meta, Object: object, Body: body, Encrypt: took}, nil
+}
+
+// seed draws the seed of a window, which the caller wipes.
+func (k *Keys) seed(s *Stream, id Identity, values []float64, scale float64) (*henc.Seed, error) {
+	counter := binary.BigEndian.AppendUint64(nil, id.Boot)
+	counter = binary.BigEndian.AppendUint64(counter, id.Sequence)
+	// The digest of the values, the scale and the key keep copies of one machine apart
+	// that agree in all else, the state of the kernel's generator included: then equal
+	// seeds are seeds of equal ciphertexts, which say nothing.
+	content := digest(values)
+	defer clear(content[:])
+	encoded := binary.BigEndian.AppendUint64(nil, math.Float64bits(scale))
+	newSeed := henc.NewSeed
+	if k.newSeed != nil {
+		newSeed = k.newSeed
+	}
+	return newSeed([]byte(id.Device), []byte(s.Config.Name), id.BootID, counter, content[:], encoded, k.ID[:])
 }
 
 // Stream is how the windows of one stream are sealed.

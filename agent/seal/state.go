@@ -73,7 +73,7 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 	}
 	before := f.BootEpoch
 	s.file = *f
-	s.file.BootEpoch = nextBoot(before, now)
+	s.file.BootEpoch = role.NextBoot(before, now)
 	for name, n := range s.file.Reserved {
 		s.next[name] = n
 	}
@@ -83,16 +83,10 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 		}
 		s.unsaved = err
 		if !role.FromClock(s.file.BootEpoch, now) { // then chance must do, and renew where it does not
-			s.file.BootEpoch = role.DrawBoot(before, now.Add(time.Second))
+			s.file.BootEpoch = role.DrawBoot(before, now)
 		}
 	}
 	return s, nil
-}
-
-// nextBoot returns the boot epoch after before. It is that of the next second, because
-// this second's may belong to a start whose state was lost.
-func nextBoot(before uint64, now time.Time) uint64 {
-	return role.NextBoot(before, now.Add(time.Second))
 }
 
 // Lead returns how long a window must wait at the time now before it may be numbered.
@@ -112,7 +106,7 @@ func (s *State) Renew(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.file.BootEpoch
-	s.file.BootEpoch = role.DrawBoot(before, now.Add(time.Second))
+	s.file.BootEpoch = role.DrawBoot(before, now)
 	if err := s.save(); err != nil {
 		s.file.BootEpoch = before
 		return err

@@ -346,7 +346,7 @@ func FuzzState(f *testing.F) {
 			return
 		}
 		n, err := s.Take("a")
-		if s.Boot() != nextBoot(before.BootEpoch, stateStart) || s.Boot() <= before.BootEpoch ||
+		if s.Boot() != role.NextBoot(before.BootEpoch, stateStart) || s.Boot() <= before.BootEpoch ||
 			before.Device != "d" || err == nil && n < before.Reserved["a"] {
 			t.Fatalf("boot epoch %d after %d, sequence %d after %d, %v", s.Boot(), before.BootEpoch, n,
 				before.Reserved["a"], err)

@@ -167,9 +167,7 @@ class Compact(unittest.TestCase):
     def test_windows(self):
         for v in vectors("compact.json")["windows"]:
             with self.subTest(sequence=v["sequence"]):
-                entry = {"name": v["params"], "log_n": v["log_n"], "log_scale": 24, "primes_per_level": 1, "depth": 0, "alpha": 0,
-                         "insecure": False, "q": [v["q"]], "p": [], "psi_q": [make_ciphertexts.psi(v["q"], v["log_n"])], "psi_p": []}
-                set_ = params.Set(entry)
+                set_ = self.set(v["params"], v["log_n"], 24, [v["q"]], [], 0)
                 self.assertEqual(set_.hash.hex(), v["params_hash"])
                 s = scheme.SecretKey.from_seed(unhex(v["key_seed"]), set_, 0).s
                 self.assertEqual(s[:16], v["first_coefficients"])
@@ -183,6 +181,34 @@ class Compact(unittest.TestCase):
                     self.assertAlmostEqual(got, same, delta=1e-12)
                     self.assertLessEqual(abs(got - reading), v["bound"])
                 self.assertLess(v["bound"], 2.0 ** -v["precision"])
+
+    @staticmethod
+    def set(name, log_n, log_scale, q, p, alpha):
+        return params.Set({"name": name, "log_n": log_n, "log_scale": log_scale, "primes_per_level": 1, "depth": 0, "alpha": alpha,
+                           "insecure": False, "q": q, "p": p, "psi_q": [make_ciphertexts.psi(x, log_n) for x in q],
+                           "psi_p": [make_ciphertexts.psi(x, log_n) for x in p]})
+
+    def test_devices(self):
+        log_n, q = compact.SETS[1]
+        boards = self.set("compact12", log_n, 24, [q], [], 0)
+        for v in vectors("compact.json")["devices"]:
+            big, small = params.SETS[v["params"]], v["switching"]
+            small = self.set("small", small["log_n"], small["log_scale"], small["q"], small["p"], 1)
+            self.assertEqual((small.hash.hex(), small.q, small.p), (v["switching"]["params_hash"], big.primes(0), big.p[:1]))
+            key = scheme.SecretKey.from_seed(unhex(v["key_seed"]), big, v["epoch"])
+            board = key.secret_of("hencedge compact board " + v["device"], boards)
+            common = key.secret_of("hencedge compact common secret", small)
+            self.assertEqual((board.root.hex(), board.public_key()[1].hex(), sha(board.encode())),
+                             (v["board_root"], v["board"], v["board_key_sha256"]))
+            for file, made, set_ in ((v["device_key"], common.switching_key(board, unhex(v["key_id"])), small),
+                                     (v["join_key"], key.switching_key(common, unhex(v["key_id"])), big)):
+                self.assertEqual((len(made), made[:128].hex(), sha(made)), (file["bytes"], file["begins"], file["sha256"]))
+                read = scheme.SwitchingKey(made, set_)
+                self.assertEqual((read.id.hex(), read.epoch), (v["key_id"], v["epoch"]))
+                for changed, reason in ((made[:-1], "ErrTruncated"), (made + b"\0", "ErrMalformed"), (made[:2] + b"\x04" + made[3:], "ErrKind")):
+                    with self.assertRaises(Refused) as caught:
+                        scheme.SwitchingKey(changed, set_)
+                    self.assertEqual(caught.exception.reason, reason)
 
     def test_refused(self):
         file = vectors("compact.json")

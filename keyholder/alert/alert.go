@@ -78,11 +78,11 @@ func open(o Options, senders map[string]sender) (a *Alarms, err error) {
 		o.Now = time.Now
 	}
 	a = &Alarms{o: o, changed: make(chan struct{}), counts: newCounts(), most: maxQueue,
-		silences: silences{fixed: o.Config.Silences, path: o.State + silenceSuffix}}
+		silences: silences{fixed: o.Config.Silences, path: o.State + SilenceSuffix}}
 	if a.rules, err = compile(o.Config); err != nil {
 		return nil, err
 	}
-	path := o.State + stateSuffix
+	path := o.State + StateSuffix
 	if a.lock, err = durable.LockFile(path + lockSuffix); err != nil {
 		return nil, fmt.Errorf("state of the alarms: %w", err)
 	}

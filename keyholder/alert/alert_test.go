@@ -366,7 +366,7 @@ func TestSilences(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	// A file that cannot be read silences nothing new, and is told.
-	if err := os.WriteFile(b.file+silenceSuffix, []byte("[{]"), 0o600); err != nil {
+	if err := os.WriteFile(b.file+SilenceSuffix, []byte("[{]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b.take(t, window("c", 3, 0, 99))
@@ -465,7 +465,7 @@ func TestDamage(t *testing.T) {
 	b := newBench(t, ruled(t, "name: hot, program: mean, when: value > 80, for: 3"))
 	b.take(t, window("", 0, 0, 81), window("", 1, 0, 81), window("", 2, 0, 81))
 	b.Close()
-	path := b.file + stateSuffix
+	path := b.file + StateSuffix
 	whole, err := os.ReadFile(path)
 	if err != nil || len(whole) != 3*recordSize {
 		t.Fatalf("%d bytes, %v", len(whole), err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/keyholder/outlet"
 )
 
 // commandEnvironment is all that a command sees.
@@ -28,9 +29,9 @@ func (c *command) send(ctx context.Context, e *Event) error {
 	cmd.Stderr = complaint
 	if err := role.RunGroup(cmd); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %s did not end in time and was killed", errRefused, c.line[0])
+			return fmt.Errorf("%w: %s did not end in time and was killed", outlet.ErrRefused, c.line[0])
 		}
-		return fmt.Errorf("%w: %s: %w%s", errRefused, c.line[0], err, complaint)
+		return fmt.Errorf("%w: %s: %w%s", outlet.ErrRefused, c.line[0], err, complaint)
 	}
 	return nil
 }

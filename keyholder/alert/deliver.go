@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/backoff"
+	"github.com/hencedge/hencedge/keyholder/outlet"
 )
 
 // sender tells one receiver of events.
 type sender interface {
-	// send returns nil when the receiver has taken the event. Its error wraps errRefused if
-	// the receiver is there and does not want this event.
+	// send returns nil when the receiver has taken the event. Its error wraps outlet.ErrRefused
+	// if the receiver is there and does not want this event. It is sent again all the same: a
+	// configuration can be corrected.
 	send(ctx context.Context, e *Event) error
 	close()
 }
@@ -22,10 +24,6 @@ type sender interface {
 type refresher interface {
 	refresh(ctx context.Context, firing []Event) error
 }
-
-// errRefused: the receiver answers, but does not take the event. It is sent again all the
-// same: a configuration can be corrected.
-var errRefused = errors.New("refused")
 
 // Times of delivery.
 const (
@@ -177,7 +175,7 @@ func (l *lane) deliver(ctx context.Context, q *queued) {
 		l.a.counts.delivered(l.name, true)
 		l.a.take(q.N, l.name)
 	case ctx.Err() != nil:
-	case errors.Is(err, errRefused):
+	case errors.Is(err, outlet.ErrRefused):
 		l.away.Good()
 		if l.held[of] == nil {
 			l.held[of] = &hold{waits: l.waits()}

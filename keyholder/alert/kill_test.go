@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/keyholder/outlet"
 )
 
 // plain computes the events of "value > 80, for: n, clear: value < 75" of one device from
@@ -60,7 +61,7 @@ func (m *mortal) send(ctx context.Context, e *Event) error {
 	case 0:
 		return errors.New("away")
 	case 1:
-		return errRefused
+		return outlet.ErrRefused
 	case 2:
 		m.got = append(m.got, *e) // and then the sender dies
 		fallthrough
@@ -125,7 +126,7 @@ func TestNothingIsLost(t *testing.T) {
 			if next > 0 && rapid.Bool().Draw(rt, "the last result was not acknowledged") {
 				next--
 			}
-			tear(t, b.file+stateSuffix, rapid.IntRange(0, recordSize-1).Draw(rt, "torn"))
+			tear(t, b.file+StateSuffix, rapid.IntRange(0, recordSize-1).Draw(rt, "torn"))
 		}
 		compareEvents(rt, m.got, results, devices)
 	})

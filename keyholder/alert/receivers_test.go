@@ -22,6 +22,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/keyholder/outlet"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/mqtt"
@@ -62,7 +63,8 @@ func TestCommand(t *testing.T) {
 		"exec 0<&-; kill -9 $$":                 "signal: killed",
 		"yes >&2 & echo why >&2; exit 1":        "exit status 1", // yes is killed
 	} {
-		if err := sh(script).send(t.Context(), e); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), want) {
+		if err := sh(script).send(t.Context(), e); !errors.Is(err, outlet.ErrRefused) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", script, err)
 		}
 	}
@@ -78,7 +80,7 @@ func TestCommand(t *testing.T) {
 		})
 		stop()
 	}()
-	if err := sh("sleep 1000 & echo here > "+file+"; wait").send(ctx, e); !errors.Is(err, errRefused) ||
+	if err := sh("sleep 1000 & echo here > "+file+"; wait").send(ctx, e); !errors.Is(err, outlet.ErrRefused) ||
 		!strings.Contains(err.Error(), "was killed") {
 		t.Errorf("got %v", err)
 	}
@@ -135,7 +137,7 @@ func TestWebhookSignature(t *testing.T) {
 			t.Errorf("%q is taken", bad)
 		}
 	}
-	if err := (&webhook{web: w.web, secret: "env:HENCEDGE_NOT_SET", now: time.Now}).send(t.Context(),
+	if err := (&webhook{Web: w.Web, secret: "env:HENCEDGE_NOT_SET", now: time.Now}).send(t.Context(),
 		e); !errors.Is(err,
 		config.ErrSecret) {
 		t.Errorf("got %v", err)
@@ -160,7 +162,7 @@ func TestAnswers(t *testing.T) {
 		}
 		err = a.send(t.Context(), e)
 		got := ""
-		if errors.Is(err, errRefused) {
+		if errors.Is(err, outlet.ErrRefused) {
 			got = "refused"
 		} else if err != nil {
 			got = "away"
@@ -170,7 +172,7 @@ func TestAnswers(t *testing.T) {
 		}
 		a.close()
 		server.Close()
-		if err := a.send(t.Context(), e); err == nil || errors.Is(err, errRefused) {
+		if err := a.send(t.Context(), e); err == nil || errors.Is(err, outlet.ErrRefused) {
 			t.Errorf("after its end: %v", err)
 		}
 	}
@@ -193,7 +195,7 @@ func TestSlowPage(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()
-	if err := a.send(ctx, event(t)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errRefused) {
+	if err := a.send(ctx, event(t)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, outlet.ErrRefused) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -207,7 +209,7 @@ func TestRefusedAndAway(t *testing.T) {
 		tries[e.Device]++
 		switch {
 		case e.Device == "bad" && tries["bad"] < 5:
-			return fmt.Errorf("%w: 400", errRefused)
+			return fmt.Errorf("%w: 400", outlet.ErrRefused)
 		case e.Device == "away" && tries["away"] < 4:
 			return errors.New("away")
 		}
@@ -342,7 +344,7 @@ func TestNobodyListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.send(t.Context(), event(t)); err == nil || errors.Is(err, errRefused) ||
+	if err := a.send(t.Context(), event(t)); err == nil || errors.Is(err, outlet.ErrRefused) ||
 		strings.Contains(err.Error(), "hidden") {
 		t.Errorf("got %v", err)
 	}

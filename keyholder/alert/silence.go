@@ -18,8 +18,8 @@ import (
 
 // Suffixes of the files beside the key holder's state.
 const (
-	stateSuffix   = ".alerts"
-	silenceSuffix = ".alerts.silences"
+	StateSuffix   = ".alerts"
+	SilenceSuffix = ".alerts.silences"
 	lockSuffix    = ".lock"
 )
 
@@ -66,7 +66,7 @@ func readSilences(path string) ([]Silence, error) {
 // process follows within a second. Silences that have ended are dropped. It fails if the
 // state belongs to another user, whose process could not read the file.
 func EditSilences(keyHolderState string, now time.Time, edit func([]Silence) []Silence) error {
-	path := keyHolderState + silenceSuffix
+	path := keyHolderState + SilenceSuffix
 	if err := sameOwner(keyHolderState); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func EditSilences(keyHolderState string, now time.Time, edit func([]Silence) []S
 
 // sameOwner fails if the alarms' state belongs to another user.
 func sameOwner(keyHolderState string) error {
-	info, err := os.Stat(keyHolderState + stateSuffix)
+	info, err := os.Stat(keyHolderState + StateSuffix)
 	if err != nil {
 		if info, err = os.Stat(filepath.Dir(keyHolderState)); err != nil {
 			return fmt.Errorf("silences: %w", err)
@@ -103,7 +103,7 @@ func sameOwner(keyHolderState string) error {
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
 		return fmt.Errorf("silences: %s belongs to user %d; run this as that user, who reads results",
-			keyHolderState+stateSuffix, s.Uid)
+			keyHolderState+StateSuffix, s.Uid)
 	}
 	return nil
 }

@@ -43,11 +43,11 @@ func ReadReport(cfg *config.Alerts, keyHolderState string, now time.Time) (*Repo
 	if err != nil {
 		return nil, err
 	}
-	s, _, err := readState(keyHolderState + stateSuffix)
+	s, _, err := readState(keyHolderState + StateSuffix)
 	if err != nil {
 		return nil, err
 	}
-	quiet := silences{fixed: cfg.Silences, path: keyHolderState + silenceSuffix}
+	quiet := silences{fixed: cfg.Silences, path: keyHolderState + SilenceSuffix}
 	if err := quiet.refresh(); err != nil {
 		return nil, err
 	}

@@ -9,74 +9,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/keyholder/outlet"
 )
-
-// web posts to a page.
-type web struct {
-	cfg    *config.HTTP
-	client *http.Client
-}
-
-func newWeb(cfg *config.HTTP) (*web, error) {
-	client, err := daemon.WebClient(cfg, time.Minute)
-	return &web{cfg, client}, err
-}
-
-func (w *web) close() { w.client.CloseIdleConnections() }
-
-// post posts JSON to the page with the path added. A status from 400 to 499 refuses it,
-// other than those that ask to come again.
-func (w *web) post(ctx context.Context, path string, body []byte, header http.Header) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(w.cfg.URL, "/")+path,
-		bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	if header != nil {
-		req.Header = header
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := daemon.WebAsk(w.client, req, w.cfg)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // so that the connection can be used again
-	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-		return nil
-	}
-	line, _, _ := strings.Cut(string(answer[:min(len(answer), 200)]), "\n")
-	err = fmt.Errorf("%s answers %s: %q", req.URL.Host, resp.Status, line)
-	switch resp.StatusCode {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return err
-	}
-	if resp.StatusCode >= 300 && resp.StatusCode < 500 {
-		return fmt.Errorf("%w: %w", errRefused, err)
-	}
-	return err
-}
 
 // webhook posts events signed as the Standard Webhooks specification says: HMAC-SHA256 over
 // id, time and body.
 type webhook struct {
-	*web
+	*outlet.Web
 	secret config.Secret
 	now    func() time.Time
 }
 
 func newWebhook(cfg *config.Webhook) (*webhook, error) {
-	w, err := newWeb(&cfg.HTTP)
+	w, err := outlet.NewWeb(&cfg.HTTP)
 	return &webhook{w, cfg.Secret, time.Now}, err
 }
+
+func (w *webhook) close() { w.Close() }
 
 func (w *webhook) send(ctx context.Context, e *Event) error {
 	body, err := e.text()
@@ -95,7 +50,7 @@ func (w *webhook) send(ctx context.Context, e *Event) error {
 	header.Set("Webhook-Id", e.ID)
 	header.Set("Webhook-Timestamp", at)
 	header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	return w.post(ctx, "", body, header)
+	return w.Post(ctx, "", body, header)
 }
 
 // leastKey is the least length of a signing key, bytes.
@@ -124,12 +79,12 @@ func signingKey(s config.Secret) ([]byte, error) {
 
 // alertmanager posts alarms to the API of Prometheus' Alertmanager, version 2.
 type alertmanager struct {
-	*web
+	*outlet.Web
 	now func() time.Time
 }
 
 func newAlertmanager(cfg *config.HTTP) (*alertmanager, error) {
-	w, err := newWeb(cfg)
+	w, err := outlet.NewWeb(cfg)
 	return &alertmanager{w, time.Now}, err
 }
 
@@ -144,6 +99,8 @@ type postable struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
+func (a *alertmanager) close() { a.Close() }
+
 func (a *alertmanager) send(ctx context.Context, e *Event) error { return a.refresh(ctx, []Event{*e}) }
 
 // refresh tells of alarms again: an Alertmanager that was restarted has forgotten them.
@@ -156,7 +113,7 @@ func (a *alertmanager) refresh(ctx context.Context, events []Event) error {
 	if err != nil {
 		return err
 	}
-	return a.post(ctx, "/api/v2/alerts", body, nil)
+	return a.Post(ctx, "/api/v2/alerts", body, nil)
 }
 
 func (a *alertmanager) postable(e *Event) postable {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -59,10 +60,10 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// rounds returns how many rounds of kills are made: HENCEDGE_TEST_ROUNDS, or few.
+// rounds returns how many rounds of kills are made: HENCEDGE_CHAOS_ROUNDS, or few.
 func rounds(t *testing.T, few int) int {
 	t.Helper()
-	text := os.Getenv("HENCEDGE_TEST_ROUNDS")
+	text := os.Getenv("HENCEDGE_CHAOS_ROUNDS")
 	if text == "" {
 		return few
 	}
@@ -76,12 +77,14 @@ func rounds(t *testing.T, few int) int {
 // A key holder that is killed at any moment neither loses nor doubles a result.
 func TestKill(t *testing.T) {
 	dir := testenv.QuickDir(t)
-	kills(t, newChain(t, dir, filepath.Join(dir, "state"), history(dir)), rounds(t, 24), func() {})
+	c := newChain(t, dir, filepath.Join(dir, "state"), history(dir))
+	kills(t, c, rounds(t, 24), func(bool) bool { return true })
 }
 
 // kills runs a key holder as a process of its own, again and again, and kills it: between
-// commit and record, before the commit, or at any other time. strike is called before.
-func kills(t *testing.T, c *chain, n int, strike func()) {
+// commit and record, before the commit, or at any other time. strike is called before; it says
+// whether to kill a process that would go on.
+func kills(t *testing.T, c *chain, n int, strike func(goesOn bool) (kill bool)) {
 	t.Helper()
 	for round := range n {
 		c.compute(t, 1+rand.N(5))
@@ -108,8 +111,10 @@ func kills(t *testing.T, c *chain, n int, strike func()) {
 				if job.Hang == 0 {
 					time.Sleep(rand.N(3 * time.Millisecond)) // any moment will do
 				}
-				strike()
-				_ = cmd.Process.Kill()
+				if strike(job.Hang == 0) || job.Hang > 0 {
+					_ = cmd.Process.Kill()
+				}
+				after = math.MaxInt
 			}
 		}
 		_ = cmd.Wait()
@@ -118,6 +123,7 @@ func kills(t *testing.T, c *chain, n int, strike func()) {
 		t.Fatal(err)
 	}
 	c.expect(t)
+	t.Logf("%d results in %d rounds", c.made, n)
 }
 
 // start returns a key holder as a process.

@@ -26,6 +26,14 @@ var (
 	selectSQL = "SELECT id, " + strings.Join(columns[1:], ", ") + " FROM results"
 )
 
+// seriesSQL takes a row, which it names by its identity, into its series.
+const seriesSQL = `INSERT INTO series (program, device, evaluator, unit, start_ns, end_ns, samples, value, bound,
+		result)
+	SELECT program, device, evaluator, unit, start_ns, end_ns, samples, value, bound, id FROM results WHERE identity = ?
+	ON CONFLICT (program, device) DO UPDATE SET evaluator = excluded.evaluator, unit = excluded.unit,
+		start_ns = excluded.start_ns, end_ns = excluded.end_ns, samples = excluded.samples, value = excluded.value,
+		bound = excluded.bound, result = excluded.result WHERE excluded.start_ns >= series.start_ns`
+
 // encode returns the columns of a result.
 func encode(r *keyholder.Result) []any {
 	identity := r.Identity()
@@ -41,7 +49,8 @@ func encode(r *keyholder.Result) []any {
 		inputs = append(inputs, r.Inputs[i][:]...)
 	}
 	size := r.Size()
-	row := []any{identity[:], r.Program, r.Device, r.Evaluator, r.Unit, r.KeyID[:], int64(r.Epoch),
+	unit := strings.ToValidUTF8(strings.ReplaceAll(r.Unit, "\x00", ""), "\ufffd") // which PostgreSQL wants
+	row := []any{identity[:], r.Program, r.Device, r.Evaluator, unit, r.KeyID[:], int64(r.Epoch),
 		int64(r.BootEpoch), int64(r.Sequence), r.Start.UnixNano(), r.End.UnixNano(), int64(r.Samples), value, more,
 		number(r.Bound), r.ID[:], inputs, int64(size), int64(r.Packed)}
 	if f := r.Fleet; f != nil {

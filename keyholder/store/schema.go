@@ -25,6 +25,26 @@ var migrations = [][]string{
 	) STRICT`,
 		`CREATE INDEX results_time ON results (start_ns)`,
 		`CREATE INDEX results_series ON results (program, device, start_ns)`},
+	{`CREATE TABLE series ( -- the newest window of each program and device
+		id INTEGER PRIMARY KEY,
+		program TEXT NOT NULL, device TEXT NOT NULL, evaluator TEXT NOT NULL, unit TEXT NOT NULL,
+		start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, samples INTEGER NOT NULL,
+		value REAL, bound REAL, result INTEGER NOT NULL,
+		UNIQUE (program, device)
+	) STRICT`,
+		`INSERT INTO series (program, device, evaluator, unit, start_ns, end_ns, samples, value, bound, result)
+		SELECT program, device, evaluator, unit, max(start_ns), end_ns, samples, value, bound, id FROM results
+		GROUP BY program, device`, // with max SQLite takes the other columns from the same row
+		`CREATE TABLE summaries ( -- of the results that begin in an interval
+		id INTEGER PRIMARY KEY AUTOINCREMENT,
+		every_ns INTEGER NOT NULL, series INTEGER NOT NULL, start_ns INTEGER NOT NULL,
+		count INTEGER NOT NULL, mean REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, bound REAL,
+		UNIQUE (every_ns, series, start_ns)
+	) STRICT`,
+		`CREATE INDEX summaries_time ON summaries (every_ns, start_ns)`,
+		`CREATE TABLE marks ( -- how far something has come
+		name TEXT PRIMARY KEY, position INTEGER NOT NULL
+	) STRICT`},
 }
 
 // migrate brings a database of version to the newest one. Each step is one transaction, with

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	driver "modernc.org/sqlite"
 	code "modernc.org/sqlite/lib"
@@ -39,10 +40,7 @@ func (s *sqlite) open(ctx context.Context) (*sql.DB, error) {
 		err = durable.SyncDir(filepath.Dir(s.path))
 	}
 	if err != nil {
-		if db != nil {
-			err = errors.Join(err, db.Close())
-		}
-		return nil, errors.Join(fmt.Errorf("%s: %w", s.path, err), s.close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", s.path, err), s.close(db))
 	}
 	return db, nil
 }
@@ -65,7 +63,7 @@ func (s *sqlite) prepare() (err error) {
 		err = errors.Join(err, keyholder.Private(s.path), f.Close())
 	}
 	if err != nil {
-		return errors.Join(err, s.close())
+		return errors.Join(err, s.close(nil))
 	}
 	return nil
 }
@@ -109,12 +107,18 @@ func (s *sqlite) connect(ctx context.Context) (*sql.DB, error) {
 	return db, err
 }
 
-func (s *sqlite) close() error {
-	if s.lock == nil {
-		return nil
+func (s *sqlite) bind(text string) string { return text }
+
+func (s *sqlite) snapshot() *sql.TxOptions { return nil } // every transaction is one
+
+func (s *sqlite) close(db *sql.DB) (err error) {
+	if db != nil {
+		err = db.Close()
 	}
-	err := s.lock.Close()
-	s.lock = nil
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+		s.lock = nil
+	}
 	return err
 }
 
@@ -145,7 +149,9 @@ const (
 	shrinkBy   = 1 << 14
 )
 
-func (s *sqlite) sound() error {
+func (s *sqlite) patience() time.Duration { return 0 }
+
+func (s *sqlite) sound(context.Context, *sql.DB) error {
 	now, err := os.Stat(s.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, s.file) {
 		return fmt.Errorf("%w: %s", ErrMoved, s.path)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,9 +33,16 @@ type Store struct {
 	base base
 	db   *sql.DB // one connection, unless the store is for reading only
 
+	many int // results that Points adds up at most, where there are summaries
+
 	stored  atomic.Uint64          // results since the start
 	waiting atomic.Pointer[string] // why a result waits for the database; nil: none does
 	size    atomic.Int64           // bytes, when Tidy last looked
+
+	mu      sync.Mutex
+	begun   bool               // see ready
+	changed chan struct{}      // closed when a result was stored
+	last    map[subject]Series // newest values, with History.LastValues
 }
 
 // base is a kind of database.
@@ -45,30 +53,49 @@ type base interface {
 	size(ctx context.Context, db *sql.DB) (int64, error)
 	// shrink gives room that rows have left back to the disk, where that is worth it.
 	shrink(ctx context.Context, db *sql.DB) error
-	// sound reports whether rows that are committed now will be found by the next process.
-	sound() error
+	// sound reports whether rows that are committed now will be found by the next process. A
+	// database that could not be reached when it was opened is made ready for them.
+	sound(ctx context.Context, db *sql.DB) error
+	// patience bounds an attempt to store a result; 0: nothing does.
+	patience() time.Duration
 	// lasting reports whether an error stays, however often a statement is tried again.
 	lasting(err error) bool
-	close() error
+	// bind gives a statement with ? for its arguments the form that the database takes.
+	bind(text string) string
+	// snapshot returns the options of a transaction whose statements see the same rows.
+	snapshot() *sql.TxOptions
+	// close closes the database, after an error of open none.
+	close(db *sql.DB) error
 }
 
 // Open opens the database that a configuration names. For writing it is made if it does
-// not exist, and migrated if it is of an earlier version. It fails with ErrVersion if a later
-// version made it, and with durable.ErrLocked if another process writes to it.
+// not exist, and migrated if it is of an earlier version; that of a server that is away when
+// the server comes. Open fails with ErrVersion if a later version made the database, and with
+// durable.ErrLocked if another process writes to it.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	if o.History.File == "" {
+	s := &Store{o: o, many: manyResults, changed: make(chan struct{}), last: map[subject]Series{}}
+	switch {
+	case o.History.Postgres != nil:
+		s.base = newPostgres(o.History.Postgres, o.ReadOnly)
+	case o.History.File != "":
+		s.base = &sqlite{path: o.History.File, readOnly: o.ReadOnly}
+	default:
 		return nil, errors.New("the results' database has no place: the configuration has no \"state\"")
 	}
-	s := &Store{o: o, base: &sqlite{path: o.History.File, readOnly: o.ReadOnly}}
 	var err error
 	if s.db, err = s.base.open(ctx); err != nil {
 		return nil, fmt.Errorf("database of results: %w", err)
+	}
+	if !o.ReadOnly {
+		if err := s.ready(ctx); err != nil && s.base.lasting(err) {
+			return nil, errors.Join(fmt.Errorf("database of results: %w", err), s.Close())
+		}
 	}
 	return s, nil
 }
 
 // Close closes the database.
-func (s *Store) Close() error { return errors.Join(s.db.Close(), s.base.close()) }
+func (s *Store) Close() error { return s.base.close(s.db) }
 
 // Keep stores a result. While the database takes nothing, because its disk is full or it
 // cannot be reached, Keep waits and tries again, until ctx ends. An error that would stay,
@@ -108,23 +135,36 @@ func (s *Store) attempt(ctx context.Context, r *keyholder.Result) error {
 	if s.o.Begin != nil {
 		defer s.o.Begin("store a result")()
 	}
+	if p := s.base.patience(); p > 0 {
+		var stop func()
+		ctx, stop = context.WithTimeout(ctx, p)
+		defer stop()
+	}
 	return s.Add(ctx, r)
 }
 
 // Add stores a result, unless it is there, and returns when it is on disk. After an error it
 // may be there or not; adding it again is right in both cases.
 func (s *Store) Add(ctx context.Context, r *keyholder.Result) error {
-	err := s.base.sound()
-	var done sql.Result
+	err := s.ready(ctx)
+	var n int64
 	if err == nil {
-		done, err = s.db.ExecContext(ctx, insertSQL, encode(r)...)
+		err = s.inTx(ctx, func(tx transaction) (err error) {
+			row := encode(r)
+			if n, err = tx.exec(ctx, insertSQL, row...); err == nil && n > 0 {
+				_, err = tx.exec(ctx, seriesSQL, row[0])
+			}
+			return err
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("store a result: %w", err)
 	}
-	n, err := done.RowsAffected()
-	s.stored.Add(uint64(max(n, 0)))
-	return err
+	if n > 0 {
+		s.stored.Add(uint64(n))
+		s.told(r)
+	}
+	return nil
 }
 
 // Health returns why results wait for the database, if they do.
@@ -135,7 +175,7 @@ func (s *Store) Health() []string {
 	return nil
 }
 
-// Run applies retention at its start and then every minute, until ctx ends.
+// Run applies summaries and retention at its start and then every minute, until ctx ends.
 func (s *Store) Run(ctx context.Context) {
 	for {
 		if err := s.Tidy(ctx); err != nil && ctx.Err() == nil {

@@ -86,6 +86,17 @@ func line(t *testing.T, r *keyholder.Result) string {
 // restart.
 func TestSameAgain(t *testing.T) {
 	h := history(t.TempDir())
+	testSameAgain(t, h)
+	open(t, h, false)
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+		info, err := os.Stat(h.File + suffix)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", suffix, info, err)
+		}
+	}
+}
+
+func testSameAgain(t *testing.T, h config.History) {
 	s := open(t, h, false)
 	all := []*keyholder.Result{
 		result("mean", 1),
@@ -115,21 +126,20 @@ func TestSameAgain(t *testing.T) {
 		s = open(t, h, false)
 		add(t, s, all...) // changes nothing
 	}
-	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
-		info, err := os.Stat(h.File + suffix)
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", suffix, info, err)
-		}
-	}
 	if n := s.stored.Load(); n != 0 {
 		t.Errorf("%d results were new", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // Results are one if they were computed from the same windows, or have the same number where
 // windows are not named.
-func TestIdentity(t *testing.T) {
-	s := open(t, history(t.TempDir()), false)
+func TestIdentity(t *testing.T) { testIdentity(t, history(t.TempDir())) }
+
+func testIdentity(t *testing.T, h config.History) {
+	s := open(t, h, false)
 	unnamed := func(r *keyholder.Result) { r.Inputs = nil }
 	again := func(r *keyholder.Result) { r.Sequence, r.ID = r.Sequence+100, [32]byte{8} }
 	add(t, s, result("mean", 1), result("mean", 1, again), result("var", 1), result("mean", 2),
@@ -139,8 +149,10 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-func TestQuery(t *testing.T) {
-	s := open(t, history(t.TempDir()), false)
+func TestQuery(t *testing.T) { testQuery(t, history(t.TempDir())) }
+
+func testQuery(t *testing.T, h config.History) {
+	s := open(t, h, false)
 	for n := range 10 {
 		for _, device := range []string{"", "a", "b"} {
 			add(t, s, result("p"+device, 9-n, func(r *keyholder.Result) { r.Device = device }))
@@ -173,8 +185,9 @@ func TestQuery(t *testing.T) {
 }
 
 // Results that are too old go, but none of the newest object.
-func TestKeepByAge(t *testing.T) {
-	h := history(t.TempDir())
+func TestKeepByAge(t *testing.T) { testKeepByAge(t, history(t.TempDir())) }
+
+func testKeepByAge(t *testing.T, h config.History) {
 	h.Keep = time.Hour
 	s := open(t, h, false)
 	old := func(d time.Duration) func(*keyholder.Result) {

@@ -56,7 +56,12 @@ def binomial(seed, label, n):
 
 
 def derive(seed, label, *numbers):
-    """D(seed, label, words) of docs/wire-ciphertext.md."""
-    info = label.encode() + b"\0" + b"".join(struct.pack("<Q", x) for x in numbers)
-    key = hmac.new(bytes(32), seed, hashlib.sha256).digest()
+    """D(seed, label, words) of docs/wire-ciphertext.md. The label is text or bytes."""
+    label = label if isinstance(label, bytes) else label.encode()
+    return hkdf(seed, label + b"\0" + b"".join(struct.pack("<Q", x) for x in numbers))
+
+
+def hkdf(secret, info):
+    """32 bytes of HKDF-SHA256 without a salt."""
+    key = hmac.new(bytes(32), secret, hashlib.sha256).digest()
     return hmac.new(key, info + b"\1", hashlib.sha256).digest()

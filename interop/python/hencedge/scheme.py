@@ -5,7 +5,7 @@ import struct
 from . import Refused, cbor, ring, sampling
 
 VERSION = 2
-CIPHERTEXT, PUBLIC_KEY, EVALUATION_KEYS, SECRET_KEY = 1, 2, 3, 4
+CIPHERTEXT, PUBLIC_KEY, EVALUATION_KEYS, SECRET_KEY, SWITCHING_KEY = 1, 2, 3, 4, 5
 LABEL_C1, LABEL_A, LABEL_S, LABEL_E = 1, 0x48410000, 0x48560010, 0x48570000
 NAMES = ("ErrTruncated", "ErrMalformed", "ErrLength")
 
@@ -153,21 +153,27 @@ class SecretKey:
                 + cbor.blob(self.root) + cbor.blob(packed))
 
     def pairs(self, name, element, under, target, digits):
-        """The key of this name: its seed and the polynomials b of all digits, packed, in ntt/1."""
+        """The key of this name: its seed and the polynomials b of all digits, in ntt/1."""
+        params = self.params
+        return self.pairs_over(range(len(params.q + params.p)), params.alpha, name.encode(), element, under, target, digits)
+
+    def pairs_over(self, at, alpha, name, element, under, target, digits):
+        """pairs modulo the primes at these places of Q then P, with digits of alpha primes."""
         params, out = self.params, []
-        noise = sampling.derive(self.root, "hencedge noise of " + name, element)
-        seed = sampling.derive(self.root, "hencedge uniform half of " + name, element)
-        special = 1
-        for p in params.p:
-            special *= p
+        noise = sampling.derive(self.root, b"hencedge noise of " + name, element)
+        seed = sampling.derive(self.root, b"hencedge uniform half of " + name, element)
+        primes, special = params.q + params.p, 1
+        for i in at:
+            special *= primes[i] if i >= len(params.q) else 1
         for d in range(digits):
             e = sampling.binomial(noise, LABEL_E + d, params.n)
-            for i, q in enumerate(params.q + params.p):
+            for i in at:
+                q = primes[i]
                 psi = params.psi[q]
                 a = sampling.uniform(seed, LABEL_A + d, i, q, params.n)
                 masked = ring.multiply(a, ring.forward([x % q for x in under], q, psi, 1), q, psi, 1)
                 lift = 0
-                if target is not None and i < len(params.q) and i // params.alpha == d:
+                if target is not None and i < len(params.q) and i // alpha == d:
                     lift = special % q
                 known = [x % q for x in e] if not lift else [(x + lift * y) % q for x, y in zip(e, target)]
                 out.append([(x - y) % q for x, y in zip(ring.forward(known, q, psi, 1), masked)])
@@ -179,6 +185,23 @@ class SecretKey:
         id_ = key_id(self.params, b, seed)
         body = preamble(PUBLIC_KEY, self.params) + cbor.blob(id_) + cbor.head(0, self.epoch) + key(self.params, seed, b)
         return cbor.head(4, 6) + body, id_
+
+    def secret_of(self, label, params):
+        """A secret that follows from the root, in another ring."""
+        return SecretKey.from_seed(sampling.derive(self.root, label), params, self.epoch)
+
+    def switching_key(self, other, id_):
+        """The file of the key from another secret, perhaps in a smaller ring, to this one (docs: compact windows)."""
+        params = self.params
+        low = list(range(len(params.primes(0))))
+        digest = sampling.hkdf(bytes(x % 256 for x in other.s), b"hencedge compact digest")
+        target = [0] * params.n
+        target[::params.n // len(other.s)] = other.s
+        at = low + [len(params.q)]
+        seed, b = self.pairs_over(at, 1, b"compact key " + digest, 0, self.s, target, len(low))
+        primes = [(params.q + params.p)[i] for i in at]
+        return (cbor.head(4, 6) + preamble(SWITCHING_KEY, params) + cbor.blob(id_) + cbor.head(0, self.epoch)
+                + key(params, seed, b, primes))
 
     def evaluation_keys(self, rotations, conjugation):
         """The file evaluation.key."""
@@ -206,8 +229,8 @@ def preamble(kind, params):
     return cbor.head(0, VERSION) + cbor.head(0, kind) + cbor.blob(params.hash)
 
 
-def key(params, seed, limbs):
-    primes = params.q + params.p
+def key(params, seed, limbs, primes=None):
+    primes = primes or params.q + params.p
     b = b"".join(pack(limb, primes[i % len(primes)]) for i, limb in enumerate(limbs))
     return cbor.head(4, 3) + cbor.blob(seed) + cbor.blob(b) + b"\xf6"
 
@@ -272,6 +295,16 @@ def noise_of(params, b, a, under, target, digit):
             e = [(u - special * t) % q for u, t in zip(e, target)]
         largest = max(largest, max(min(v, q - v) for v in e))
     return largest
+
+
+class SwitchingKey:
+    def __init__(self, data, params):
+        r, hash_ = begin(data, SWITCHING_KEY, 6)
+        belongs(hash_, params)
+        low = list(range(len(params.primes(0))))
+        self.params, self.id, self.epoch = params, r.bytes(16), r.unsigned(2 ** 32 - 1)
+        self.digits = read_keys(r, params, len(low), low + [len(params.q)])
+        r.end()
 
 
 class EvaluationKeys:

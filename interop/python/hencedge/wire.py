@@ -433,10 +433,10 @@ def program(body):
                "channels": lambda: [r.named(channel, ("resolution",)) for _ in range(r.expect(cbor.ARRAY, "channels"))]}
     given = ("every_ns", "level", "log_scale", "packing", "places")
     variable = {"device": r.text, "channel": r.text, "stream": lambda: r.named(stream_, given)}
-    out = r.named({"name": r.text, "expr": r.text, "params": r.text, "unit": r.text, "topic": r.text, "class": r.text,
-                   "inputs": lambda: r.named(None, lambda: r.named(variable))}, ("unit", "topic", "class"))
+    out = r.named({"name": r.text, "expr": r.text, "params": r.text, "unit": r.text, "topic": r.text, "class": r.text, "resolution": r.float,
+                   "inputs": lambda: r.named(None, lambda: r.named(variable))}, ("unit", "topic", "class", "resolution"))
     r.end()
-    kind = {"class": out["class"]} if "class" in out else {}
+    kind = {key: out[key] for key in ("class", "resolution") if key in out}
     variables = []
     for name_, v in out["inputs"].items():
         s = dict({"log_scale": 0, "every_ns": 0}, **v["stream"], params=out["params"])
@@ -529,6 +529,8 @@ def program_hash(program, params):
     b = string("hencedge class program v1" if "class" in program else "hencedge program v1") + string(program["expr"])
     if "class" in program:
         b += string(program["class"])
+    if "resolution" in program:
+        b += string("resolution") + struct.pack(">d", program["resolution"])
     b += params.hash
     for v in sorted(program["variables"], key=lambda v: v["name"].encode()):
         b += string(v["name"]) + string(v["device"]) + struct.pack(">q", v["channel"]) + bytes.fromhex(v["layout"])

@@ -1,0 +1,156 @@
+package console
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport/broker"
+)
+
+// BenchmarkBrowser times each view in Chromium, from the click until it is drawn, over the results of
+// BenchmarkViews. The page is that of "results serve" of the program that HENCEDGE_BENCH_PROGRAM
+// names, in a process of its own, whose memory it prints at the end.
+func BenchmarkBrowser(b *testing.B) {
+	program := os.Getenv("HENCEDGE_BENCH_PROGRAM")
+	if program == "" {
+		b.Skip("HENCEDGE_BENCH_PROGRAM names no program")
+	}
+	g := newRig(b, func(k *config.KeyHolder) { k.History = &config.History{} })
+	fill(b, g)
+	serving := g.serve(b, program)
+	link, err := Invite(g.cfg, Holder, time.Now())
+	must(b, err)
+	page := testenv.Chromium(b).Page()
+	page.Open(link)
+	page.Wait("updates", "document.querySelector('.live')?.textContent === 'live'")
+	page.Wait("cards", "document.querySelectorAll('.card canvas').length === 2")
+	page.Do(watchFrames)
+	for _, v := range []struct{ name, before, deed, drawn string }{
+		{"results", "keys", clickOn(""), "asked('api/series') === 2"},
+		{"all-500000-of-a-series", "",
+			`document.querySelector('[data-program=mean] .ranges button:nth-child(5)').click()`,
+			"asked('api/series') === 1"},
+		{"table", "", `document.querySelector('[data-program=mean] summary').click()`,
+			"document.querySelectorAll('[data-program=mean] tbody tr').length === 10"},
+		{"devices", "keys", clickOn("fleet"), drawn["fleet"]},
+		{"devices-by-delay", "fleet", `document.querySelector('[data-sort=delay]').click()`,
+			"document.querySelector('th[aria-sort]')?.innerText.startsWith('Delay')"},
+		{"alarms", "keys", clickOn("alarms"), drawn["alarms"]},
+		{"keys", "fleet", clickOn("keys"), drawn["keys"]},
+		{"proof", "keys", fmt.Sprintf("location.hash = '#/proof?program=mean&device=&start_ns=%d'",
+			benchEnd.Add(-2*time.Second).UnixNano()), "document.querySelector('.now .value') !== null"},
+	} {
+		b.Run(v.name, func(b *testing.B) {
+			var all []float64
+			for b.Loop() {
+				// By way of another view, so that the one before is drawn anew.
+				for _, view := range []string{"alarms", v.before} {
+					page.Do(clickOn(view))
+					page.Wait("the view before", drawn[view])
+					page.Do("settled()")
+				}
+				text := page.Do(fmt.Sprintf("timed(() => { %s; }, () => %s)", v.deed, v.drawn))
+				took, err := strconv.ParseFloat(text, 64)
+				must(b, err)
+				all = append(all, took)
+			}
+			slices.Sort(all)
+			b.ReportMetric(all[len(all)/2], "ms")
+			b.ReportMetric(all[len(all)-1], "max-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", serving))
+	must(b, err)
+	b.Logf("memory of the server: %q",
+		regexp.MustCompile(`(?m)^(VmHWM|VmRSS|RssAnon|RssFile):.*kB$`).FindAllString(string(status), -1))
+}
+
+// drawn says by path when a view is there.
+var drawn = map[string]string{
+	"":       "document.querySelectorAll('.card .value:not(:empty)').length === 2",
+	"fleet":  "document.querySelectorAll('tbody tr').length === 50",
+	"alarms": "document.querySelector('.state') !== null",
+	"keys":   "document.querySelectorAll('table').length === 3",
+}
+
+func clickOn(view string) string {
+	return fmt.Sprintf("document.querySelector('nav a[data-path=\"%s\"]').click()", view)
+}
+
+// watchFrames defines timed, which returns the milliseconds from a deed until a condition holds and
+// the second frame after that; asked, the answers since then; and settled, which waits until
+// nothing is asked for.
+const watchFrames = `(() => {
+	const frame = () => new Promise((done) => requestAnimationFrame(done));
+	let since = 0;
+	window.asked = (path) => performance.getEntriesByType('resource')
+		.filter((e) => e.startTime >= since && e.name.includes(path)).length;
+	window.timed = async (deed, drawn) => {
+		performance.clearResourceTimings();
+		since = performance.now();
+		deed();
+		while (!drawn()) await frame();
+		await frame();
+		await frame();
+		return performance.now() - since;
+	};
+	window.settled = async () => {
+		for (let quiet = 0, n = -1; quiet < 10; quiet += 1) {
+			const now = performance.getEntriesByType('resource').length;
+			if (now !== n) quiet = 0;
+			n = now;
+			await frame();
+		}
+		return true;
+	};
+})()`
+
+// serve runs a program on the key set and the database of the rig, and returns its process.
+func (g *rig) serve(b *testing.B, program string) (pid int) {
+	b.Helper()
+	g.cfg.Console.Listen = testrig.FreeAddress(b)
+	file := filepath.Join(b.TempDir(), "keyholder.yaml")
+	must(b, os.WriteFile(file, []byte(fmt.Sprintf(`name: home
+broker: {url: %q}
+key_set: %q
+evaluators: [{name: cloud, public_key: %q}]
+receipts: true
+state: %q
+history: {file: %q}
+console: {listen: %q}
+alerts:
+  rules: [{name: warm, program: mean, when: value > 1}]
+  receivers: [{name: nobody, command: [/bin/true]}]
+`, testrig.Broker(b, broker.Options{}).URL(), g.cfg.KeySet, g.key.PublicText(), g.cfg.State, g.cfg.Kept().File,
+		g.cfg.Console.Listen)), 0o600))
+	cmd := exec.Command(program, "results", "serve", "-c", file)
+	cmd.Stderr = &g.log
+	must(b, cmd.Start())
+	b.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		if b.Failed() {
+			b.Log(g.log.String())
+		}
+	})
+	testrig.Eventually(b, "a page", func() bool {
+		conn, err := net.Dial("tcp", g.cfg.Console.Listen)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return cmd.Process.Pid
+}

@@ -1,0 +1,277 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/keyholder"
+)
+
+// seriesKey names what results are about.
+type seriesKey struct{ Program, Device string }
+
+// fleet is the newest result of each series, and the devices that they are about. It takes
+// about 400 bytes a series.
+type fleet struct {
+	approvals func() ([]keyholder.Approval, error)
+	tally     *keyholder.Tally
+
+	mu      sync.Mutex
+	newest  map[seriesKey]*newest
+	devices map[string]*device
+	known   map[string][]string // the devices of a program without a class, by evaluator and program
+	asked   time.Time           // when the approvals were read last
+}
+
+// newest is the newest result of a series.
+type newest struct {
+	result  liveResult
+	start   time.Time
+	arrived time.Time // zero: before this process
+}
+
+// device is a row of the table.
+type device struct {
+	Name     string   `json:"device"`
+	Programs []string `json:"programs"`
+	Last     float64  `json:"last"`  // end of its newest window, Unix milliseconds
+	Delay    *float64 `json:"delay"` // from there to the arrival of its result, milliseconds
+	Results  uint64   `json:"results"`
+	Gaps     uint64   `json:"gaps"`    // in the times of its results
+	Missing  float64  `json:"missing"` // how long they are together, milliseconds
+	Late     uint64   `json:"late"`    // results that came out of order or again
+	Epoch    uint32   `json:"epoch"`
+	Worker   string   `json:"evaluator"`
+}
+
+// maxSeries bounds the series that are remembered: evaluators name the devices.
+const maxSeries = 1 << 16
+
+// note takes a result. arrived is zero for one that the database had at the start.
+func (f *fleet) note(r *keyholder.Result, arrived time.Time) {
+	names := f.devicesOf(r)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.newest == nil {
+		f.newest, f.devices = map[seriesKey]*newest{}, map[string]*device{}
+	}
+	key := seriesKey{r.Program, r.Device}
+	old := f.newest[key]
+	if old == nil && len(f.newest) >= maxSeries {
+		return
+	}
+	if old == nil || !r.Start.Before(old.start) {
+		f.newest[key] = &newest{newLive(r), r.Start, arrived}
+	}
+	for _, name := range names {
+		d := f.devices[name]
+		if d == nil {
+			d = &device{Name: name}
+			f.devices[name] = d
+		}
+		if i, found := slices.BinarySearch(d.Programs, r.Program); !found {
+			d.Programs = slices.Insert(slices.Clone(d.Programs), i, r.Program) // rows of tables have the old list
+		}
+		if end := millis(r.End); end >= d.Last {
+			d.Last, d.Epoch, d.Worker = end, r.Epoch, r.Evaluator
+			if !arrived.IsZero() {
+				delay := millis(arrived) - end
+				d.Delay = &delay
+			}
+		}
+		if !arrived.IsZero() {
+			d.Results++
+		}
+	}
+}
+
+// devicesOf returns the devices that a result is about. Those of a program without a class
+// stand in its approval.
+func (f *fleet) devicesOf(r *keyholder.Result) []string {
+	if r.Device != "" {
+		return []string{r.Device}
+	}
+	if r.Fleet != nil {
+		return nil
+	}
+	id := r.Evaluator + "/" + r.Program
+	f.mu.Lock()
+	names, found := f.known[id]
+	ask := !found && time.Since(f.asked) > approvalsEvery
+	if ask {
+		f.asked = time.Now()
+	}
+	f.mu.Unlock()
+	if !ask {
+		return names
+	}
+	list, err := f.approvals()
+	if err != nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known = map[string][]string{}
+	for i := range list {
+		id, of := list[i].Evaluator+"/"+list[i].Program.Name, map[string]bool{}
+		for _, in := range list[i].Program.Inputs {
+			if in.Device != "" {
+				of[in.Device] = true
+			}
+		}
+		f.known[id] = slices.Sorted(maps.Keys(of))
+	}
+	return f.known[id]
+}
+
+// approvalsEvery is how often the approvals are read at most.
+const approvalsEvery = 5 * time.Second
+
+// programCard is what a card shows of a program.
+type programCard struct {
+	Program   string     `json:"program"`
+	Evaluator string     `json:"evaluator"`
+	Unit      string     `json:"unit"`
+	Devices   int        `json:"devices"` // of its class; 0: it has none
+	Device    string     `json:"device"`  // of the class: the first one
+	Newest    liveResult `json:"newest"`  // of that device
+}
+
+// cards returns the programs, sorted.
+func (f *fleet) cards() []programCard {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	cards := map[string]*programCard{}
+	for key, n := range f.newest {
+		p := cards[key.Program]
+		if p == nil {
+			p = &programCard{Program: key.Program, Device: key.Device, Newest: n.result}
+			cards[key.Program] = p
+		}
+		if key.Device != "" {
+			p.Devices++
+		}
+		if key.Device <= p.Device {
+			p.Device, p.Newest = key.Device, n.result
+		}
+	}
+	out := make([]programCard, 0, len(cards))
+	for _, p := range cards {
+		p.Unit, p.Evaluator = p.Newest.Unit, p.Newest.Evaluator
+		out = append(out, *p)
+	}
+	slices.SortFunc(out, func(a, b programCard) int { return cmp.Compare(a.Program, b.Program) })
+	return out
+}
+
+// search returns devices of a program whose names hold a text, sorted, at most most of them,
+// with the newest result of each.
+func (f *fleet) search(program, text string, most int) []liveResult {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := []liveResult{}
+	for key, n := range f.newest {
+		if key.Program == program && strings.Contains(strings.ToLower(key.Device), strings.ToLower(text)) {
+			out = append(out, n.result)
+		}
+	}
+	slices.SortFunc(out, func(a, b liveResult) int { return cmp.Compare(a.Device, b.Device) })
+	return out[:min(len(out), most)]
+}
+
+// orders are the columns that the table can be sorted by.
+var orders = map[string]func(a, b *device) int{
+	"device":  func(a, b *device) int { return cmp.Compare(a.Name, b.Name) },
+	"last":    func(a, b *device) int { return cmp.Compare(a.Last, b.Last) },
+	"delay":   func(a, b *device) int { return cmp.Compare(orLeast(a.Delay), orLeast(b.Delay)) },
+	"results": func(a, b *device) int { return cmp.Compare(a.Results, b.Results) },
+	"gaps":    func(a, b *device) int { return cmp.Compare(a.Gaps, b.Gaps) },
+	"missing": func(a, b *device) int { return cmp.Compare(a.Missing, b.Missing) },
+	"late":    func(a, b *device) int { return cmp.Compare(a.Late, b.Late) },
+}
+
+func orLeast(v *float64) float64 {
+	if v == nil {
+		return -1e18
+	}
+	return *v
+}
+
+// table returns the devices whose name or programs hold a text, in an order. counts says that
+// the order needs what is missing, which is left out else.
+func (f *fleet) table(text string, order func(a, b *device) int, down, counts bool) []*device {
+	f.mu.Lock()
+	text = strings.ToLower(text)
+	copies := make([]device, 0, len(f.devices))
+	for _, d := range f.devices {
+		holds := func(name string) bool { return strings.Contains(strings.ToLower(name), text) }
+		if text == "" || holds(d.Name) || slices.ContainsFunc(d.Programs, holds) {
+			copies = append(copies, *d)
+		}
+	}
+	f.mu.Unlock()
+	rows := make([]*device, len(copies)) // which take less to sort
+	for i := range copies {
+		rows[i] = &copies[i]
+	}
+	if counts {
+		f.lost(rows)
+	}
+	slices.SortFunc(rows, func(a, b *device) int {
+		way := order(a, b)
+		if down {
+			way = -way
+		}
+		return cmp.Or(way, cmp.Compare(a.Name, b.Name))
+	})
+	return rows
+}
+
+// lost fills in what the series of devices lack.
+func (f *fleet) lost(rows []*device) {
+	for _, d := range rows {
+		for _, p := range d.Programs {
+			loss := f.tally.Loss(p, d.Name)
+			if loss == (keyholder.Loss{}) {
+				loss = f.tally.Loss(p, "")
+			}
+			d.Gaps, d.Late = max(d.Gaps, loss.Gaps), max(d.Late, loss.Late)
+			d.Missing = max(d.Missing, float64(loss.Missing.Milliseconds()))
+		}
+	}
+}
+
+func (c *Console) programs(w http.ResponseWriter, _ *http.Request) {
+	answer(w, map[string]any{"programs": c.fleet.cards(), "now": millis(c.now())})
+}
+
+// devices searches the devices of a program.
+func (c *Console) devices(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	answer(w, map[string]any{"devices": c.fleet.search(q.Get("program"), q.Get("q"), 50)})
+}
+
+// fleetTable answers a page of the table.
+func (c *Console) fleetTable(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	order := orders[cmp.Or(q.Get("sort"), "device")]
+	offset, ok1 := number(q, "offset", 0, 1<<30, 0)
+	limit, ok2 := number(q, "limit", 1, 500, 50)
+	if order == nil || !ok1 || !ok2 {
+		refuse(w, http.StatusBadRequest, "unknown order, or a page that cannot be")
+		return
+	}
+	counts := slices.Contains([]string{"gaps", "missing", "late"}, q.Get("sort"))
+	rows := c.fleet.table(q.Get("q"), order, q.Get("way") == "down", counts)
+	first := min(int(offset), len(rows))
+	page := rows[first:min(first+int(limit), len(rows))]
+	if !counts {
+		c.fleet.lost(page)
+	}
+	answer(w, map[string]any{"total": len(rows), "now": millis(c.now()), "rows": page})
+}

@@ -1,0 +1,83 @@
+// Requests to the key holder, which is the only server that this page knows.
+
+export const me = { role: null, token: null, holder: '', demo: false, skew: 0 };
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function ask(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, { credentials: 'same-origin', ...options });
+  } catch {
+    throw new Refused(0, 'The key holder does not answer. Does "hencedge results serve" run?');
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (answer.status === 401 && me.role) {
+    me.role = null;
+    window.dispatchEvent(new Event('ended'));
+  }
+  if (!answer.ok) {
+    const why = body.error ?? `the key holder answers ${answer.status}`;
+    throw new Refused(answer.status, `${why[0].toUpperCase()}${why.slice(1)}.`);
+  }
+  return body;
+}
+
+export const get = (path, query) => ask(`api/${path}${query ? `?${new URLSearchParams(query)}` : ''}`);
+
+export const post = (path, body) => ask(`api/${path}`, {
+  method: 'POST', body: JSON.stringify(body ?? {}),
+  headers: { 'Content-Type': 'application/json', 'X-Hencedge-Token': me.token ?? '' },
+});
+
+function meet(s) {
+  Object.assign(me, { role: s.role, token: s.token, holder: s.holder, demo: s.demo, skew: Date.parse(s.now) - Date.now() });
+}
+
+export async function resume() { meet(await get('session')); }
+
+export async function login(secret) { meet(await post('login', { secret })); }
+
+export async function logout() {
+  await post('logout');
+  me.role = null;
+}
+
+// now is the key holder's clock, which ages are counted by.
+export const now = () => Date.now() + me.skew;
+
+// follow listens to updates until stop is called. hear gets the name and the data of each.
+export function follow(hear, state) {
+  let source = null;
+  let again = null;
+  let wait = 500;
+  const open = () => {
+    source = new EventSource('api/live');
+    for (const name of ['hello', 'results', 'alarms', 'demo', 'ended']) {
+      source.addEventListener(name, (e) => {
+        wait = 500;
+        if (name === 'hello') state(true);
+        hear(name, JSON.parse(e.data));
+      });
+    }
+    source.onerror = () => {
+      state(false);
+      source.close();
+      again = setTimeout(() => {
+        // A session that ended is found out by a request, since an EventSource has no status.
+        get('session').then(open, (e) => { if (e.status !== 401) open(); });
+      }, wait);
+      wait = Math.min(wait * 2, 15000);
+    };
+  };
+  open();
+  return () => {
+    clearTimeout(again);
+    source?.close();
+  };
+}
