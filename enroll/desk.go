@@ -1,0 +1,349 @@
+package enroll
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Limits of a Desk.
+const (
+	maxBoards   = 16               // that ask with one token
+	publishing  = 16               // parts of an answer under way
+	echoTimeout = 10 * time.Second // for the broker's echo of the desk's own message
+)
+
+// DeskOptions say what a Desk works with. All but Now are required.
+type DeskOptions struct {
+	Client transport.Client
+	Prefix string // of topics
+	Book   *Book
+	Key    *transport.SigningKey // of the operator
+	Now    func() time.Time      // nil: time.Now
+}
+
+// A Desk is where an operator sees requests and answers them. It is safe for concurrent use.
+type Desk struct {
+	DeskOptions
+
+	mu      sync.Mutex
+	asks    map[string]map[string]ask // by invitation and board
+	secrets map[string]Secret         // of invitations that are in the book
+	changed chan struct{}             // closed at each change of asks
+}
+
+// ask are the last messages of a board that the secret of its invitation authenticates.
+type ask struct{ request, done []byte }
+
+// A Pending request is one that waits for an answer, or whose answer waits for the board.
+type Pending struct {
+	Invitation Invitation
+	Request    *Request
+	State      string // of the invitation
+	// Rivals are other boards that ask with the same token: somebody may have stolen it.
+	Rivals int
+}
+
+// OpenDesk subscribes to what boards ask, and returns when the broker has given it all
+// requests that wait.
+func OpenDesk(ctx context.Context, o DeskOptions) (*Desk, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	d := &Desk{DeskOptions: o, asks: map[string]map[string]ask{}, secrets: map[string]Secret{},
+		changed: make(chan struct{})}
+	list, err := o.Book.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		if i.Secret != (Secret{}) {
+			d.secrets[i.ID] = i.Secret
+		}
+	}
+	// A broker delivers what is retained when the subscription is made. So its echo of a
+	// message of our own comes after that.
+	echo, heard := AskTopic(o.Prefix, NewSecret().ID(), "echo"), make(chan struct{})
+	var once sync.Once
+	err = o.Client.Subscribe(ctx, askFilter(o.Prefix), func(m transport.Delivery) {
+		if m.Topic == echo {
+			once.Do(func() { close(heard) })
+		} else {
+			d.take(m)
+		}
+		m.Ack()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("subscribe %s: %w", askFilter(o.Prefix), err)
+	}
+	if err := o.Client.Publish(ctx, echo, []byte{0}, false); err != nil {
+		return nil, fmt.Errorf("publish %s: %w", echo, err)
+	}
+	late := time.NewTimer(echoTimeout)
+	defer late.Stop()
+	select {
+	case <-heard:
+		return d, nil
+	case <-late.C:
+		return nil, fmt.Errorf("the broker does not let this user publish and read %s/join/#", o.Prefix)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// take keeps a message that comes from the owner of a token. All others cost a MAC.
+func (d *Desk) take(m transport.Delivery) {
+	id, board, ok := cutAsk(d.Prefix, m.Topic)
+	secret, known := d.secrets[id]
+	if !ok || !known {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, again := d.asks[id][board]
+	switch r, err := openRequest(m.Payload, secret); {
+	case len(m.Payload) == 0:
+		delete(d.asks[id], board)
+	case !again && len(d.asks[id]) >= maxBoards:
+		return
+	case err == nil && BoardID(r.PublicKey) == board:
+		now.request = m.Payload
+	case isDoneForm(m.Payload, secret): // its signature is checked with the key of the board
+		now.done = m.Payload
+	default:
+		return
+	}
+	if len(m.Payload) > 0 {
+		if d.asks[id] == nil {
+			d.asks[id] = map[string]ask{}
+		}
+		d.asks[id][board] = now
+	}
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// ask returns the messages of a board, and a channel that is closed when any has changed.
+func (d *Desk) ask(id, board string) (ask, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asks[id][board], d.changed
+}
+
+// Pending returns the requests that wait, the oldest invitation first.
+func (d *Desk) Pending() ([]Pending, error) {
+	list, err := d.Book.List()
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []Pending
+	for _, i := range list {
+		first := len(out)
+		for _, a := range d.asks[i.ID] {
+			if r, err := openRequest(a.request, i.Secret); err == nil {
+				out = append(out, Pending{Invitation: i, Request: r, State: i.State(d.Now())})
+			}
+		}
+		mine := out[first:]
+		for k := range mine {
+			mine[k].Rivals = len(mine) - 1
+		}
+		slices.SortFunc(mine, func(x, y Pending) int {
+			return cmp.Or(x.Request.Made.Compare(y.Request.Made),
+				strings.Compare(x.Request.Fingerprint(), y.Request.Fingerprint()))
+		})
+	}
+	return out, nil
+}
+
+// Approve lets the board of a request in: it marks the invitation as used, calls admit,
+// which tells the evaluator, and publishes the answer. It fails with ErrExpired or ErrUsed, and
+// otherwise may be repeated until the board has the answer.
+func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func() error) error {
+	head, parts, err := sealWelcome(w, p.Request, d.Key, p.Invitation.Secret)
+	if err != nil {
+		return err
+	}
+	id, board := p.Invitation.ID, BoardID(p.Request.PublicKey)
+	stale := 0
+	err = d.Book.Change(id, func(i *Invitation) error {
+		key := transport.FormatPublicKey(p.Request.PublicKey)
+		switch {
+		case i.Board != nil && i.Board.PublicKey != key:
+			return fmt.Errorf("%w: %s, at %s", ErrUsed, i.Board.Device, i.Board.At.Format(time.RFC3339))
+		case i.State(d.Now()) == StateExpired:
+			return fmt.Errorf("%w at %s", ErrExpired, i.Expires.Format(time.RFC3339))
+		case i.Board != nil && i.Board.Joined:
+			return fmt.Errorf("%w: the board has joined", ErrUsed)
+		case i.Board != nil:
+			stale = i.Board.Parts
+		}
+		i.Board = &Admitted{Device: p.Request.Device, PublicKey: key, At: d.Now().UTC(), Answer: hashOf(head),
+			Parts: max(stale, len(parts))}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := admit(); err != nil {
+		return err
+	}
+	g, asking := errgroup.WithContext(ctx)
+	g.SetLimit(publishing)
+	for i, part := range parts {
+		g.Go(func() error { return d.Client.Publish(asking, PartTopic(d.Prefix, id, board, i+1), part, true) })
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("publish the answer: %w", err)
+	}
+	if err := d.Client.Publish(ctx, AnswerTopic(d.Prefix, id, board), head, true); err != nil {
+		return fmt.Errorf("publish the answer: %w", err)
+	}
+	return nil
+}
+
+// Refuse tells a board that waits that it is not let in. The invitation stays as it is.
+func (d *Desk) Refuse(ctx context.Context, p *Pending, reason string) error {
+	head, err := sealRefusal(reason, p.Request, d.Key)
+	if err != nil {
+		return err
+	}
+	id, board := p.Invitation.ID, BoardID(p.Request.PublicKey)
+	if err := d.Client.Publish(ctx, AnswerTopic(d.Prefix, id, board), head, false); err != nil {
+		return fmt.Errorf("publish the answer: %w", err)
+	}
+	return d.clear(ctx, AskTopic(d.Prefix, id, board))
+}
+
+// Joined waits until the board of a request that was approved has kept the answer, and
+// removes from the broker what lies there for it.
+func (d *Desk) Joined(ctx context.Context, p *Pending) error {
+	for {
+		_, changed := d.ask(p.Invitation.ID, BoardID(p.Request.PublicKey))
+		if i, err := d.Book.Find(p.Invitation.ID); err != nil || d.hasJoined(i) {
+			return errors.Join(err, d.finish(ctx, i))
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// hasJoined reports whether the board that was let in has said that it kept the answer.
+func (d *Desk) hasJoined(i *Invitation) bool {
+	if i.Board == nil {
+		return false
+	}
+	pub, err := transport.ParsePublicKey(i.Board.PublicKey)
+	if err != nil {
+		return false
+	}
+	a, _ := d.ask(i.ID, BoardID(pub))
+	return i.Board.Joined || isDone(a.done, i.Board.Answer, pub, i.Secret)
+}
+
+// finish notes that a board has joined, and forgets the secret once nothing lies at the broker
+// for it any more. Until then Tidy tries again.
+func (d *Desk) finish(ctx context.Context, i *Invitation) error {
+	if i == nil {
+		return nil
+	}
+	err := d.Book.Change(i.ID, func(now *Invitation) error {
+		if now.Board != nil {
+			now.Board.Joined = true
+		}
+		return nil
+	})
+	if err == nil {
+		err = d.sweep(ctx, i)
+	}
+	if err != nil {
+		return err
+	}
+	return d.Book.Change(i.ID, func(now *Invitation) error { now.Secret = Secret{}; return nil })
+}
+
+// Tidy notes which boards have joined, removes from the broker what lies there for them and
+// under expired invitations, and forgets expired ones that let nobody in.
+func (d *Desk) Tidy(ctx context.Context) error {
+	list, err := d.Book.List()
+	if err != nil {
+		return err
+	}
+	for k := range list {
+		i := &list[k]
+		switch {
+		case i.Secret == (Secret{}):
+		case d.hasJoined(i):
+			err = d.finish(ctx, i)
+		case i.State(d.Now()) != StateExpired:
+		case i.Board != nil:
+			err = d.sweep(ctx, i)
+		default:
+			if err = d.sweep(ctx, i); err == nil {
+				err = d.Book.Remove(i.ID)
+			}
+		}
+		if err != nil && !errors.Is(err, ErrUnknown) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Revoke makes a token worthless. A board that it has let in stays in.
+func (d *Desk) Revoke(ctx context.Context, id string) error {
+	i, err := d.Book.Find(id)
+	if err != nil {
+		return err
+	}
+	if err := d.Book.Remove(id); err != nil {
+		return err
+	}
+	return d.sweep(ctx, i)
+}
+
+// sweep removes from the broker what is retained under an invitation.
+func (d *Desk) sweep(ctx context.Context, i *Invitation) error {
+	d.mu.Lock()
+	var topics []string
+	for board := range d.asks[i.ID] {
+		topics = append(topics, AskTopic(d.Prefix, i.ID, board))
+	}
+	d.mu.Unlock()
+	if i.Board != nil {
+		if pub, err := transport.ParsePublicKey(i.Board.PublicKey); err == nil {
+			board := BoardID(pub)
+			topics = append(topics, AnswerTopic(d.Prefix, i.ID, board))
+			for n := range i.Board.Parts {
+				topics = append(topics, PartTopic(d.Prefix, i.ID, board, n+1))
+			}
+		}
+	}
+	return d.clear(ctx, topics...)
+}
+
+func (d *Desk) clear(ctx context.Context, topics ...string) error {
+	g, asking := errgroup.WithContext(ctx)
+	g.SetLimit(publishing)
+	for _, topic := range topics {
+		g.Go(func() error { return d.Client.Publish(asking, topic, nil, true) })
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("clear what the broker keeps: %w", err)
+	}
+	return nil
+}

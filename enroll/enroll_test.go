@@ -1,0 +1,610 @@
+package enroll
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/mqtt"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+const prefix = "hencedge/v1"
+
+func newKey(t testing.TB) *transport.SigningKey {
+	t.Helper()
+	k, err := transport.NewSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// house is an operator with a broker and one invitation.
+type house struct {
+	url      string
+	clock    *testrig.Clock
+	book     *Book
+	operator *transport.SigningKey
+	token    *Token
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	book, err := OpenBook(filepath.Join(t.TempDir(), "invitations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{url: testrig.Broker(t, broker.Options{}).URL(), clock: testrig.NewClock(), book: book,
+		operator: newKey(t)}
+	h.token = h.invite(t)
+	return h
+}
+
+func (h *house) invite(t *testing.T) *Token {
+	t.Helper()
+	now := h.clock.Now()
+	token := &Token{Expires: now.Add(time.Hour).Truncate(time.Second), Secret: NewSecret(),
+		Operator: PrintOf(h.operator.Public()), Broker: Broker{URL: h.url, Prefix: prefix}}
+	if err := h.book.Add(Invitation{ID: token.Secret.ID(), Secret: token.Secret, Class: "pump", Created: now,
+		Expires: token.Expires}); err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func (h *house) client(t *testing.T, id string) transport.Client {
+	t.Helper()
+	c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: h.url, ClientID: id, Live: true, Logger: testrig.Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+func (h *house) desk(t *testing.T, id string) *Desk {
+	t.Helper()
+	d, err := OpenDesk(t.Context(), DeskOptions{Client: h.client(t, id), Prefix: prefix, Book: h.book, Key: h.operator,
+		Now: h.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// board is a board that asks.
+type board struct {
+	*Board
+	client transport.Client
+	end    chan outcome
+	stop   func()
+}
+
+type outcome struct {
+	welcome *Welcome
+	err     error
+}
+
+func (h *house) board(t *testing.T, device string, token *Token) *board {
+	t.Helper()
+	client := h.client(t, device)
+	b, err := NewBoard(BoardOptions{Client: client, Token: token, Key: newKey(t), Device: device, Host: "test",
+		Now: h.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	out := &board{b, client, make(chan outcome, 1), stop}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w, err := b.Join(ctx)
+		out.end <- outcome{w, err}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	return out
+}
+
+// pending waits until n requests wait.
+func pending(t *testing.T, d *Desk, n int) (list []Pending) {
+	t.Helper()
+	testrig.Eventually(t, "requests", func() bool {
+		var err error
+		list, err = d.Pending()
+		return err == nil && len(list) == n
+	})
+	return list
+}
+
+func welcome(size int) *Welcome {
+	return &Welcome{Class: "pump", CA: []byte("ca"), Username: "pump17", Password: "sesame", Streams: []byte("streams"),
+		Files: map[string][]byte{"public.key": testrig.Pattern(size), "keyset.json": []byte("{}")}}
+}
+
+func admitted() error { return nil }
+
+// retained returns what the broker keeps for boards, by topic.
+func (h *house) retained(t *testing.T) map[string][]byte {
+	t.Helper()
+	c := h.client(t, "reader")
+	defer c.Close(context.Background())
+	got := map[string][]byte{}
+	end := make(chan struct{})
+	last := prefix + "/join/end/of/all"
+	if err := c.Subscribe(t.Context(), prefix+"/join/#", func(m transport.Delivery) {
+		defer m.Ack()
+		if m.Topic == last {
+			close(end)
+			return
+		}
+		got[m.Topic] = m.Payload
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Publish(t.Context(), last, []byte{0}, false); err != nil {
+		t.Fatal(err)
+	}
+	<-end
+	return got
+}
+
+// TestJoin: a board gets what the operator gives it, in several parts, and nothing stays at
+// the broker. What crosses the broker shows neither password nor secret.
+func TestJoin(t *testing.T) {
+	h := newHouse(t)
+	d := h.desk(t, "desk")
+	b := h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	if p.Request.Fingerprint() != b.Fingerprint() || p.Request.Device != "pump17" || p.Request.Host != "test" ||
+		p.State != StateOpen || p.Rivals != 0 {
+		t.Fatalf("the operator sees %+v", p)
+	}
+	calls := 0
+	want := welcome(3 * partSize)
+	if err := d.Approve(t.Context(), &p, want, func() error { calls++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	got := testrig.Receive(t, "an answer", b.end)
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	if got.welcome.Password != "sesame" || calls != 1 ||
+		!bytes.Equal(got.welcome.Files["public.key"], want.Files["public.key"]) {
+		t.Errorf("the board got %d files, %q; admitted %d times", len(got.welcome.Files), got.welcome.Password, calls)
+	}
+	kept := h.retained(t)
+	if len(kept) != 6 { // request, answer, parts
+		t.Errorf("the broker keeps %d messages", len(kept))
+	}
+	for topic, payload := range kept {
+		if bytes.Contains(payload, []byte("sesame")) || bytes.Contains(payload, h.token.Secret[:]) {
+			t.Errorf("%s shows a secret", topic)
+		}
+	}
+	if err := b.Done(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Joined(testrig.Context(t), &p); err != nil {
+		t.Fatal(err)
+	}
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages of a board that has joined", len(kept))
+	}
+	i, err := h.book.Find(p.Invitation.ID)
+	if err != nil || i.State(h.clock.Now()) != StateJoined || i.Secret != (Secret{}) {
+		t.Errorf("the book has %+v, %v", i, err)
+	}
+}
+
+// TestOneBoard: a token lets one board in. That one may ask again, also from another process
+// of the operator.
+func TestOneBoard(t *testing.T) {
+	h := newHouse(t)
+	d := h.desk(t, "desk")
+	first := h.board(t, "pump17", h.token)
+	one := pending(t, d, 1)[0]
+	thief := h.board(t, "pump18", h.token)
+	both := pending(t, d, 2)
+	if both[0].Rivals != 1 || both[1].Rivals != 1 {
+		t.Errorf("two boards with a token are not shown: %+v", both)
+	}
+	if err := d.Approve(t.Context(), &one, welcome(10), admitted); err != nil {
+		t.Fatal(err)
+	}
+	if got := testrig.Receive(t, "an answer", first.end); got.err != nil {
+		t.Fatal(got.err)
+	}
+	other := h.desk(t, "desk2")
+	for _, p := range pending(t, other, 2) {
+		called := false
+		err := other.Approve(t.Context(), &p, welcome(10), func() error { called = true; return nil })
+		if again := p.Request.Device == "pump17"; again != (err == nil) || called != again || !again &&
+			!errors.Is(err, ErrUsed) {
+			t.Errorf("%s is answered a second time with %v, admitted: %v", p.Request.Device, err, called)
+		}
+	}
+	if len(thief.end) > 0 {
+		t.Error("the other board has an answer")
+	}
+	thief.stop()
+	if got := testrig.Receive(t, "the end", thief.end); !errors.Is(got.err, context.Canceled) {
+		t.Errorf("the other board ends with %v", got.err)
+	}
+	pending(t, other, 1) // it took its request back
+}
+
+// TestExpired: after its time a token gives nothing, whether the board or the operator is late.
+func TestExpired(t *testing.T) {
+	h := newHouse(t)
+	d := h.desk(t, "desk")
+	h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	h.clock.Advance(2 * time.Hour)
+	if err := d.Approve(t.Context(), &p, welcome(10), admitted); !errors.Is(err, ErrExpired) {
+		t.Errorf("approved with %v", err)
+	}
+	_, err := NewBoard(BoardOptions{Client: h.client(t, "late"), Token: h.token, Key: newKey(t), Device: "late",
+		Now: h.clock.Now})
+	if !errors.Is(err, ErrExpired) {
+		t.Errorf("a board asks with %v", err)
+	}
+	if err := d.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := h.book.List(); err != nil || len(list) != 0 {
+		t.Errorf("the book has %d invitations, %v", len(list), err)
+	}
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages", len(kept))
+	}
+}
+
+// TestRefuse: a board that is refused says why, and the token stays good for another.
+func TestRefuse(t *testing.T) {
+	h := newHouse(t)
+	d := h.desk(t, "desk")
+	b := h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	if err := d.Refuse(t.Context(), &p, "not ours"); err != nil {
+		t.Fatal(err)
+	}
+	if got := testrig.Receive(t, "an answer", b.end); !errors.Is(got.err, ErrRefused) ||
+		!strings.Contains(got.err.Error(), "not ours") {
+		t.Errorf("the board ends with %v", got.err)
+	}
+	pending(t, d, 0)
+	h.board(t, "pump18", h.token)
+	pending(t, d, 1)
+	if err := d.Revoke(t.Context(), h.token.Secret.ID()); err != nil {
+		t.Fatal(err)
+	}
+	pending(t, d, 0)
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages", len(kept))
+	}
+}
+
+// TestTidyAfterFailure: what could not be removed from the broker when a board had joined is
+// removed later.
+func TestTidyAfterFailure(t *testing.T) {
+	h := newHouse(t)
+	client := &keeping{Client: h.client(t, "desk")}
+	d, err := OpenDesk(t.Context(), DeskOptions{Client: client, Prefix: prefix, Book: h.book, Key: h.operator,
+		Now: h.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	if err := d.Approve(t.Context(), &p, welcome(10), admitted); err != nil {
+		t.Fatal(err)
+	}
+	if got := testrig.Receive(t, "an answer", b.end); got.err != nil {
+		t.Fatal(got.err)
+	}
+	if err := b.Done(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Joined(testrig.Context(t), &p); !errors.Is(err, errKept) {
+		t.Fatalf("joined with %v", err)
+	}
+	if err := d.Approve(t.Context(), &p, welcome(10), admitted); !errors.Is(err, ErrUsed) {
+		t.Errorf("a board that has joined is answered with %v", err)
+	}
+	if err := h.desk(t, "desk2").Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages", len(kept))
+	}
+	i, err := h.book.Find(p.Invitation.ID)
+	if err != nil || i.State(h.clock.Now()) != StateJoined || i.Secret != (Secret{}) {
+		t.Errorf("the book has %+v, %v", i, err)
+	}
+}
+
+// keeping is a client that cannot remove what the broker retains.
+type keeping struct{ transport.Client }
+
+var errKept = errors.New("the broker keeps it")
+
+func (c *keeping) Publish(ctx context.Context, topic string, payload []byte, retain bool) error {
+	if len(payload) == 0 {
+		return errKept
+	}
+	return c.Client.Publish(ctx, topic, payload, retain)
+}
+
+// TestAskAgain: a request that a guest has overwritten comes again.
+func TestAskAgain(t *testing.T) {
+	h := newHouse(t)
+	b, err := NewBoard(BoardOptions{Client: h.client(t, "pump17"), Token: h.token, Key: newKey(t), Device: "pump17",
+		Now: h.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.again = 50 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	end := make(chan error, 1)
+	go func() {
+		_, err := b.Join(ctx)
+		end <- err
+	}()
+	pending(t, h.desk(t, "early"), 1)
+	topic := AskTopic(prefix, h.token.Secret.ID(), BoardID(b.Key.Public()))
+	if err := h.client(t, "guest").Publish(t.Context(), topic, []byte("x"), true); err != nil {
+		t.Fatal(err)
+	}
+	pending(t, h.desk(t, "late"), 1)
+	stop()
+	if err := testrig.Receive(t, "the end", end); !errors.Is(err, context.Canceled) {
+		t.Errorf("the board ends with %v", err)
+	}
+}
+
+// TestForgeries: messages of those who have no token, or a token and not the operator's key,
+// change nothing for the others.
+func TestForgeries(t *testing.T) {
+	h := newHouse(t)
+	d := h.desk(t, "desk")
+	b := h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	id, name := h.token.Secret.ID(), BoardID(p.Request.PublicKey)
+	attacker := h.client(t, "attacker")
+	publish := func(topic string, payload []byte) {
+		t.Helper()
+		if err := attacker.Publish(t.Context(), topic, payload, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := *p.Request
+	made.Device, made.PublicKey = "pump666", newKey(t).Public()
+	without, err := sealRequest(&made, newKey(t), NewSecret())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another's key: who asks must hold the key that the request names.
+	unsigned, err := sealRequest(&made, newKey(t), h.token.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := sealDone([32]byte{}, newKey(t), h.token.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, payload := range [][]byte{without, unsigned, done, []byte("x"), make([]byte, maxAsk+1)} {
+		publish(AskTopic(prefix, id, name), payload)
+		publish(AskTopic(prefix, id, "0123456789abcdef"), payload)
+		publish(AskTopic(prefix, "00000000000000000000", name), payload)
+	}
+	// An answer of somebody else who knows the token, and the parts of it.
+	head, parts, err := sealWelcome(welcome(10), p.Request, newKey(t), h.token.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(AnswerTopic(prefix, id, name), head)
+	publish(PartTopic(prefix, id, name, 1), parts[0])
+	publish(PartTopic(prefix, id, name, 100), parts[0])
+	// An old answer of the operator to another request.
+	old := *p.Request
+	old.hash[0] ^= 1
+	if head, _, err = sealWelcome(welcome(10), &old, h.operator, h.token.Secret); err != nil {
+		t.Fatal(err)
+	}
+	publish(AnswerTopic(prefix, id, name), head)
+	if again := pending(t, d, 1)[0]; again.Request.Fingerprint() != b.Fingerprint() {
+		t.Errorf("the operator sees %s", again.Request.Fingerprint())
+	}
+	if err := d.Approve(t.Context(), &p, welcome(partSize), admitted); err != nil {
+		t.Fatal(err)
+	}
+	if got := testrig.Receive(t, "an answer", b.end); got.err != nil || got.welcome.Password != "sesame" {
+		t.Errorf("the board ends with %+v, %v", got.welcome, got.err)
+	}
+}
+
+// TestAnswerLengths: a signed answer of an impossible length is refused before anything is
+// allocated for it.
+func TestAnswerLengths(t *testing.T) {
+	operator, request := newKey(t), [32]byte{1}
+	for _, length := range []int{math.MinInt, -1, 0, 15, 16, maxParts * sealedPart, maxParts*sealedPart + 1,
+		math.MaxInt} {
+		head, err := sealAnswer(wireAnswer{Request: request[:], Accepted: true, Length: length,
+			Digest: make([]byte, 32)}, operator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = openAnswer(head, PrintOf(operator.Public()), request)
+		if possible := length == 16 || length == maxParts*sealedPart; possible != (err == nil) ||
+			!possible && !errors.Is(err, ErrMalformed) {
+			t.Errorf("length %d: %v", length, err)
+		}
+	}
+}
+
+// TestTamperedParts: a broker that changes, drops or exchanges parts delays the answer.
+func TestTamperedParts(t *testing.T) {
+	h := newHouse(t)
+	r := &Request{Device: "pump17", PublicKey: newKey(t).Public(), Made: h.clock.Now()}
+	own := newEphemeral()
+	r.ephemeral = own.PublicKey().Bytes()
+	if _, err := sealRequest(r, newKey(t), h.token.Secret); err != nil {
+		t.Fatal(err)
+	}
+	head, parts, err := sealWelcome(welcome(2*partSize), r, h.operator, h.token.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := openAnswer(head, h.token.Operator, r.hash)
+	if err != nil || a.parts() != len(parts) || len(parts) != 3 {
+		t.Fatalf("%d parts, announced %d: %v", len(parts), a.parts(), err)
+	}
+	if _, err := openWelcome(parts, a, own, h.token.Secret); err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Clone(parts[1])
+	changed[7] ^= 1
+	for name, bad := range map[string][][]byte{"changed": {parts[0], changed, parts[2]},
+		"exchanged": {parts[1], parts[0], parts[2]}, "dropped": parts[:2]} {
+		if _, err := openWelcome(bad, a, own, h.token.Secret); !errors.Is(err, ErrForged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The token alone opens nothing, nor does the key of the exchange alone.
+	if _, err := openWelcome(parts, a, newEphemeral(), h.token.Secret); !errors.Is(err, ErrForged) {
+		t.Errorf("with the token: %v", err)
+	}
+	if _, err := openWelcome(parts, a, own, NewSecret()); !errors.Is(err, ErrForged) {
+		t.Errorf("without the token: %v", err)
+	}
+}
+
+func TestToken(t *testing.T) {
+	want := &Token{Expires: time.Unix(1800000000, 0).UTC(), Secret: NewSecret(), Operator: Print{1}, Holder: Print{2},
+		CA: Print{3}, Broker: Broker{URL: "tls://broker.example:8883", Prefix: prefix, ServerName: "b", ALPN: "mqtt",
+			Username: "guest", Password: "s3cret"}, Device: "pump17"}
+	text, err := want.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typed := range []string{text, strings.ToUpper(text), text[:40] + "\n " + text[40:]} {
+		if got, err := ParseToken(typed); err != nil || *got != *want {
+			t.Errorf("%q gives %+v, %v", typed, got, err)
+		}
+	}
+	for i := len(tokenPrefix); i < len(text); i++ { // each typing error is found
+		wrong := []byte(text)
+		if wrong[i] == 'a' {
+			wrong[i] = 'b'
+		} else {
+			wrong[i] = 'a'
+		}
+		if _, err := ParseToken(string(wrong)); !errors.Is(err, ErrMalformed) {
+			t.Fatalf("%s: %v", wrong, err)
+		}
+	}
+	pub := newKey(t).Public()
+	if got, want := PrintOf(pub).String(), transport.Fingerprint(pub); got != want {
+		t.Errorf("print %s, fingerprint %s", got, want)
+	}
+	for name, spoil := range map[string]func(*Token){"no broker": func(t *Token) { t.Broker.URL = "" },
+		"no prefix": func(t *Token) { t.Broker.Prefix = "" }, "wildcard": func(t *Token) { t.Broker.Prefix = "a/#" },
+		"no secret":   func(t *Token) { t.Secret = Secret{} },
+		"a path":      func(t *Token) { t.Device = "../x" },
+		"no time":     func(t *Token) { t.Expires = time.Unix(0, 0) },
+		"a long name": func(t *Token) { t.Broker.Username = strings.Repeat("x", maxText+1) }} {
+		bad := *want
+		spoil(&bad)
+		if _, err := bad.Text(); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestBook: secrets lie in files that only their owner reads.
+func TestBook(t *testing.T) {
+	h := newHouse(t)
+	id := h.token.Secret.ID()
+	info, err := os.Stat(filepath.Join(h.book.dir, id+fileSuffix))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if _, err := h.book.Find("../" + id); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a path: %v", err)
+	}
+	failed := errors.New("no")
+	if err := h.book.Change(id, func(i *Invitation) error { i.Class = "x"; return failed }); !errors.Is(err, failed) {
+		t.Errorf("change: %v", err)
+	}
+	if i, err := h.book.Find(id); err != nil || i.Class != "pump" || i.Secret != h.token.Secret {
+		t.Errorf("the book has %+v, %v", i, err)
+	}
+	if err := h.book.Remove(id); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.book.Remove(id); !errors.Is(err, ErrUnknown) {
+		t.Errorf("removed twice: %v", err)
+	}
+	if err := os.Chmod(h.book.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBook(h.book.dir); err == nil {
+		t.Error("a directory that others read is taken")
+	}
+}
+
+// TestWitness: the broker must have shown a certificate of the authority that the token names.
+func TestWitness(t *testing.T) {
+	right, wrong := newCA(t), newCA(t)
+	server, err := right.ServerConfig(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := testrig.Broker(t, broker.Options{TLS: server})
+	for name, c := range map[string]struct {
+		host      string
+		authority []byte
+		want      []byte
+		err       error
+	}{
+		"right":       {"127.0.0.1", right.PEM(), right.PEM(), nil},
+		"other name":  {"broker.example", right.PEM(), right.PEM(), ErrForged},
+		"other token": {"127.0.0.1", right.PEM(), wrong.PEM(), ErrForged},
+		"other CA":    {"127.0.0.1", wrong.PEM(), wrong.PEM(), ErrForged},
+		"no CA":       {"127.0.0.1", []byte("x"), right.PEM(), ErrMalformed},
+	} {
+		w := NewWitness(c.host)
+		client, err := mqtt.Dial(t.Context(), mqtt.Options{URL: b.URL(), ClientID: "w", TLS: w.TLS(), Live: true,
+			Logger: testrig.Quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.Close(t.Context())
+		want, err := Authority(c.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Check(c.authority, want); !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func newCA(t *testing.T) *tlsutil.DevCA {
+	t.Helper()
+	ca, err := tlsutil.NewDevCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
