@@ -16,10 +16,10 @@ BENCHTIME ?= 300ms
 MODULES := . interop/lattigo bench cutrantt/cpu/_asm
 
 # Packages with goroutines of their own: these run under the race detector.
-RACE_PKGS := ./agent/... ./evaluator ./evaluator/engine ./evaluator/store ./internal/daemon/... ./keyholder ./keyholder/alert ./transport/...
+RACE_PKGS := ./agent/... ./evaluator ./evaluator/engine ./evaluator/store ./internal/daemon/... ./keyholder ./keyholder/alert ./keyholder/console ./transport/...
 
 # The arithmetic that must be right on the boards: run under emulation.
-ARM64_PKGS := ./cutrantt/prng ./cutrantt/cpu ./cutrantt/conformance ./henc ./henc/internal/crt ./henc/internal/embed ./henc/internal/wire ./henc/secret
+ARM64_PKGS := ./cutrantt/prng ./cutrantt/cpu ./cutrantt/conformance ./henc ./henc/bfv ./henc/internal/crt ./henc/internal/embed ./henc/internal/wire ./henc/secret
 
 .PHONY: help
 help: ## list the targets
@@ -52,6 +52,7 @@ test-race: ## the concurrent packages under the race detector (needs a C compile
 	@if command -v $$($(GO) env CC) >/dev/null; then \
 	  set -x; export CGO_ENABLED=1; $(GO) test -race $(RACE_PKGS); \
 	  $(GO) test -race -run Concurrent ./cutrantt/conformance ./cutrantt/cuda ./evaluator/program ./henc; \
+	  $(GO) test -race -run TestForests ./evaluator/model/encrypted; \
 	elif [ -n "$${HENCEDGE_TEST_REQUIRE:-}" ]; then \
 	  echo "test-race: needs a C compiler" >&2; exit 1; \
 	else \
@@ -59,8 +60,9 @@ test-race: ## the concurrent packages under the race detector (needs a C compile
 	fi
 
 .PHONY: test-deep
-test-deep: ## the largest parameter sets as well (deep16-d23, std15-d11): minutes and several GiB
-	HENCEDGE_TEST_DEEP=1 $(GO) test -timeout 60m ./henc/...
+test-deep: ## the largest parameter sets as well (deep16-d23, std15-d11), and compact windows end to end: minutes and several GiB
+	HENCEDGE_TEST_DEEP=1 $(GO) test -timeout 60m ./henc/... ./cmd/hencedge/internal/demo ./evaluator/model/rangecover
+	HENCEDGE_TEST_DEEP=1 $(GO) test -timeout 60m -count=1 -run TestReplayCompact -v ./chaos
 	HENCEDGE_TEST_DEEP=1 $(GO) test -C interop/lattigo -timeout 60m ./...
 
 ROUNDS ?= 1000
@@ -109,7 +111,7 @@ cross: ## build linux/amd64 and linux/arm64 into dist/, each with GPU support an
 	cross/build.sh dist '$(LDFLAGS)'
 
 .PHONY: package
-package: ## build the Debian packages for amd64 and arm64 into dist/: all roles, and the evaluator alone
+package: ## build the Debian and RPM packages for amd64 and arm64 into dist/: all roles, and the evaluator alone
 	cross/package.sh dist '$(VERSION)'
 
 .PHONY: version
@@ -117,7 +119,7 @@ version: ## print the version that builds of this tree get
 	@echo '$(VERSION)'
 
 .PHONY: release
-release: ## build what the page of release VERSION needs into dist/release: archives, packages, bills of materials, checksums
+release: ## build what the page of release VERSION needs into dist/release: archives, packages, container images, bills of materials, checksums
 	cross/release.sh dist/release '$(VERSION)'
 
 .PHONY: test-package
@@ -164,6 +166,19 @@ lint: ## gofmt, go vet for each platform and for evaluators alone, duplicates be
 .PHONY: check-generated
 check-generated: ## fail if a generated file or go.mod is not what its generator writes
 	cross/check-generated.sh $(MODULES)
+
+.PHONY: console
+console: ## build the page of results serve into keyholder/console/assets (needs node and npm; Go alone builds the product)
+	cd keyholder/console/web && npm ci --no-audit --no-fund && node build.mjs
+
+.PHONY: check-console
+check-console: ## build the page again and compare it with what is committed (needs node and npm)
+	cd keyholder/console/web && npm ci --no-audit --no-fund && out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && \
+	  node build.mjs "$$out" && diff -r "$$out" ../assets && echo "check-console: nothing changed"
+
+.PHONY: bench-console
+bench-console: build ## time each view of the page in Chromium over 1,000,000 results of 10,001 series, and the server's memory
+	HENCEDGE_TEST_REQUIRE=chromium HENCEDGE_BENCH_PROGRAM=$(CURDIR)/bin/hencedge $(GO) test -run '^$$' -bench Browser -benchtime 20x -timeout 30m -v ./keyholder/console
 
 .PHONY: clean
 clean: ## remove what the targets made

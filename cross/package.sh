@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Debian packages for linux/amd64 and linux/arm64 into OUTDIR. The same
+# Builds the Debian and RPM packages for linux/amd64 and linux/arm64 into OUTDIR. The same
 # commit gives the same bytes: dates are $SOURCE_DATE_EPOCH, by default the
 # commit's. The programs are built in $BUILD_DIR, by default OUTDIR too.
 # usage: cross/package.sh OUTDIR VERSION [ARCH...]
@@ -33,6 +33,7 @@ export SOURCE_DATE_EPOCH TZ=UTC
 umask 022
 
 ldflags="-s -w -X main.version=$version"
+GOBIN=$STAGE GOOS="" GOARCH="" go install "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version"
 cp README.md "$STAGE/doc/"
 cp docs/*.md "$STAGE/doc/docs/" # so that the links between the pages work
 cp docs/lab/*.md "$STAGE/doc/docs/lab/"
@@ -47,13 +48,16 @@ gzip -9 -n -c CHANGELOG.md >"$STAGE/doc/CHANGELOG.md.gz"
 fill() {
   local text
   text=$(cat "$1")
-  for name in PACKAGE OTHER HOLDS ROLE_FILES ARCH PACKAGE_VERSION MTIME STAGE DIST; do
+  for name in PACKAGE OTHER HOLDS ROLE_FILES ARCH PACKAGER PACKAGE_VERSION MTIME STAGE DIST; do
     text=${text//"\${$name}"/"${!name}"}
   done
   printf '%s\n' "$text"
 }
 
-# package makes the package $PACKAGE of a build with tags for each architecture. It holds
+# machine names an architecture as RPM does.
+machine() { case $1 in amd64) echo x86_64 ;; arm64) echo aarch64 ;; *) echo "$1" ;; esac; }
+
+# package makes the packages $PACKAGE of a build with tags for each architecture. It holds
 # the program and files that the program itself writes.
 package() {
   local tags=$1 roles=$2 role
@@ -73,8 +77,8 @@ package() {
     ROLE_FILES+="  - {dst: /etc/hencedge/credentials/hencedge-$role, type: dir, file_info: {mode: 0700}}"$'\n'
   done
   ROLE_FILES=${ROLE_FILES%$'\n'}
-  for script in postinst prerm postrm; do
-    sed "s/@ROLES@/$roles/" "cross/package/$script" >"$STAGE/$script"
+  for script in {deb,rpm}-{post,preun,postun}; do
+    sed -e '/^@SETUP@$/{' -e 'r cross/package/setup' -e 'd' -e '}' "cross/package/$script" | sed "s/@ROLES@/$roles/" >"$STAGE/$script"
   done
   sed "s/@PACKAGE@/$PACKAGE/" cross/package/lintian-overrides >"$STAGE/lintian-overrides"
   printf '%s (%s) unstable; urgency=medium\n\n  * What has changed is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
@@ -84,11 +88,13 @@ package() {
     if [ -z "$tags" ] && [ "$ARCH" = arm64 ]; then board=nobroker,nostore; fi
     CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -tags "$tags$board" -trimpath -ldflags "$ldflags" -o "$build/$PACKAGE-linux-$ARCH" ./cmd/hencedge
     if [ -n "$tags" ]; then cross/no-secrets.sh "$build/$PACKAGE-linux-$ARCH"; fi
-    fill cross/package/nfpm.yaml >"$STAGE/nfpm.yaml"
-    local deb=$out/${PACKAGE}_${PACKAGE_VERSION}_$ARCH.deb
-    go run "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" package --config "$STAGE/nfpm.yaml" --packager deb \
-      --target "$deb" >"$STAGE/log" || { cat "$STAGE/log" >&2; exit 1; }
-    printf '%s\t%s bytes\n' "$deb" "$(stat -c %s "$deb")"
+    for PACKAGER in deb rpm; do
+      fill cross/package/nfpm.yaml >"$STAGE/nfpm.yaml"
+      local file=$out/${PACKAGE}_${PACKAGE_VERSION}_$ARCH.deb
+      if [ $PACKAGER = rpm ]; then file=$out/$PACKAGE-$PACKAGE_VERSION-1.$(machine "$ARCH").rpm; fi
+      "$STAGE/nfpm" package --config "$STAGE/nfpm.yaml" --packager $PACKAGER --target "$file" >"$STAGE/log" || { cat "$STAGE/log" >&2; exit 1; }
+      printf '%s\t%s bytes\n' "$file" "$(stat -c %s "$file")"
+    done
   done
 }
 
@@ -101,8 +107,10 @@ HOLDS='  This package is for machines of the cloud: it holds the evaluator alone
 package evaluatoronly evaluator
 
 # Each package must hold the program of its own architecture. Packages of one name must
-# hold the same files.
+# hold the same files, and those of both kinds where their systems agree.
 command -v dpkg-deb >/dev/null || exit 0
+# common leaves out of a list of files what only one kind of system has.
+common() { grep -Ev '^/usr/share/(lintian|licenses|zsh)|/changelog\.gz$|^/etc/hencedge(/credentials(/[a-z-]+)?)?$' | sort; }
 for PACKAGE in hencedge hencedge-evaluator; do
   for ARCH in $arches; do
     deb=$out/${PACKAGE}_${PACKAGE_VERSION}_$ARCH.deb
@@ -112,5 +120,9 @@ for PACKAGE in hencedge hencedge-evaluator; do
     [ -z "$machine" ] || [ "${found# }" = "$machine" ] || { echo "package: the program in $deb is for ELF machine$found" >&2; exit 1; }
     dpkg-deb -c "$deb" | awk '{print $1, $2, $6}' >"$STAGE/list.$ARCH"
     cmp "$STAGE/list.$ARCH" "$STAGE/list.${arches%% *}"
+    command -v rpm >/dev/null || continue
+    rpm=$out/$PACKAGE-$PACKAGE_VERSION-1.$(machine "$ARCH").rpm
+    [ "$(rpm -qp --qf '%{ARCH} %{BUILDHOST}' "$rpm")" = "$(machine "$ARCH") hencedge.invalid" ]
+    diff <(rpm -qpl "$rpm" | common) <(dpkg-deb -c "$deb" | awk '{sub(/^\./, "", $6); print $6}' | grep -v '/$' | common) >&2
   done
 done

@@ -2,7 +2,9 @@
 # Builds the files of a release page into OUTDIR, for linux/amd64 and linux/arm64:
 #   - archives of the program and of its static build, each also for evaluators alone, and
 #     one of the static program with a database for key holders on arm64;
-#   - the Debian packages;
+#   - the Debian and RPM packages;
+#   - container images of the static programs, of the whole one and of the evaluator alone, for
+#     both architectures in one archive (only without ARCH);
 #   - a bill of materials (CycloneDX) of each program;
 #   - SHA256SUMS of all these files.
 # The same commit gives the same bytes: dates are $SOURCE_DATE_EPOCH, by default the
@@ -60,6 +62,19 @@ for arch in $arches; do
     for job in $(jobs -p); do wait "$job"; done
   done
 done
+
+# The program for boards has no database; that for key holders on arm64 has one.
+image() {
+  local name=$1
+  shift
+  go run ./cross/image -out "$out/${name}_${version#v}_image.tar" -name "$name" -version "$version" \
+    -revision "$(git rev-parse HEAD 2>/dev/null || true)" -created "$SOURCE_DATE_EPOCH" \
+    -file licenses/LICENSE="$build/LICENSE" -file licenses/THIRD-PARTY-LICENSES.txt="$build/THIRD-PARTY-LICENSES.txt" "$@"
+}
+if [ "$arches" = "amd64 arm64" ]; then
+  image hencedge amd64="$build/hencedge-linux-amd64-static" arm64="$build/hencedge-keyholder-linux-arm64-static"
+  image hencedge-evaluator amd64="$build/hencedge-evaluator-linux-amd64-static" arm64="$build/hencedge-evaluator-linux-arm64-static"
+fi
 
 (cd "$out" && sha256sum hencedge* >SHA256SUMS && sha256sum --quiet -c SHA256SUMS)
 (cd "$out" && stat -c '%n	%s bytes' -- *)

@@ -52,7 +52,10 @@ if [ "${1:-}" != --inside ]; then
       kill -9 "$booted" 2>/dev/null || true
       wait "$booted" 2>/dev/null || true
     fi
-    umount -R "$work" 2>/dev/null || true
+    for _ in $(seq 50); do # as long as somebody looks into it, a search of /tmp for example
+      ! mountpoint -q "$work" || umount -R "$work" 2>/dev/null || sleep 0.1
+    done
+    ! mountpoint -q "$work" || umount -R -l "$work"
     if [ -n "$group" ]; then
       for _ in $(seq 20); do # its last processes may not have ended yet
         find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true
