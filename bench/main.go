@@ -22,7 +22,8 @@ func main() {
 }
 
 func run() error {
-	names := flag.String("shapes", "A,B,C4,D", "shapes to run")
+	names := flag.String("shapes", "A,B,C4,D", "shapes to run; none for an empty list")
+	boots := flag.String("boot", "", "bootstrappings to run: boot15 (17 GiB of memory with GOGC=30), boot15-13, boot16")
 	only := flag.String("ops", strings.Join(operations, ","), "operations to run")
 	rounds := flag.Int("rounds", 9, "interleaved rounds; the median counts")
 	span := flag.Duration("time", 50*time.Millisecond, "time of one side in one round")
@@ -52,7 +53,7 @@ func run() error {
 			return fmt.Errorf("shape %s: %w", s.name, err)
 		}
 	}
-	return nil
+	return bootstraps(list(*boots), *rounds, *span, *n2, write)
 }
 
 // one prints the rows of a shape and hands each record to write.
@@ -70,14 +71,21 @@ func one(s shape, ops []string, rounds int, span time.Duration, n2 int, write fu
 	if err != nil {
 		return fmt.Errorf("lattigo: %w", err)
 	}
+	if s.integers() {
+		if err := ourIntegers(s, n2, f); err != nil {
+			return fmt.Errorf("integers: %w", err)
+		}
+		if err := theirIntegers(s, g); err != nil {
+			return fmt.Errorf("lattigo's integers: %w", err)
+		}
+	}
 	fmt.Printf(
 		"\nshape %s: N = 2^%d, logQ %d, dnum %d; ours %s; Lattigo %s\n", s.name, s.logN, s.logQ, s.dnum, about,
 		aboutTheirs,
 	)
-	fmt.Println("|    | operation      |      ours |     least |   Lattigo |     least | ratio | least |")
-	fmt.Println("|----|----------------|-----------|-----------|-----------|-----------|-------|-------|")
+	fmt.Println(heading)
 	for _, op := range operations {
-		if !slices.Contains(ops, op) {
+		if !slices.Contains(ops, op) || f[op] == nil {
 			continue
 		}
 		r, err := compare(f[op], g[op], rounds, span)

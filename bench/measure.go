@@ -11,10 +11,12 @@ import (
 
 // operations in the order of the table. "ntt n2=16" and "intt n2=16" are our incomplete
 // transforms, which leave out four levels, beside Lattigo's complete ones: products of
-// what they leave cost more.
+// what they leave cost more. Those of bfv are of exact integers, ours beside Lattigo's BFV, at shapes up to N = 2^14;
+// encryption starts from an encoded plaintext, and decryption ends with slots.
 var operations = []string{
 	"encrypt pk", "encrypt seeded", "decrypt", "mul+relin", "rescale", "rotate", "encode", "decode", "ntt", "intt",
 	"ntt n2=16", "intt n2=16",
+	"bfv encrypt pk", "bfv decrypt", "bfv add", "bfv mul plain", "bfv mul+relin", "bfv rotate", "bfv encode",
 }
 
 // record is one line of the table and of the JSON file; times in microseconds.
@@ -31,7 +33,16 @@ type record struct {
 	LattigoMin float64 `json:"lattigo_min_us"`
 	Ratio      float64 `json:"ratio"`     // of the medians: above 1 ours is faster
 	RatioMin   float64 `json:"ratio_min"` // of the least times
+
+	// Of bootstrappings only: the levels left, and the precision.
+	OursLevels   int         `json:"ours_levels,omitempty"`
+	TheirsLevels int         `json:"lattigo_levels,omitempty"`
+	Precision    []precision `json:"precision,omitempty"`
 }
+
+// heading stands above the rows of records.
+const heading = "|    | operation      |      ours |     least |   Lattigo |     least | ratio | least |\n" +
+	"|----|----------------|-----------|-----------|-----------|-----------|-------|-------|"
 
 // cpuTime is the processor time that the process has used: on a machine that is
 // shared it counts the work and not the waiting.

@@ -417,7 +417,7 @@ var fleetRows = []fleetRow{
 		told: map[string][]string{
 			"evaluator": {"device board, stream counter: a window of a new start begins",
 				"device board2, stream counter: a window of a new start begins"},
-			"holder": {"program=board sequence", "program=board2 sequence", "were sent again"},
+			"holder": {`program=board device="" sequence`, `program=board2 device="" sequence`, "were sent again"},
 		}},
 }
 

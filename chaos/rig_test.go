@@ -151,6 +151,8 @@ type leg struct {
 	boards int  // of a class, each enrolled in a file of its own; 0: one board, listed
 	gpus   bool // the evaluator computes on two emulated GPUs
 	places int  // of the class's stream: windows of several boards are added up; 0: none
+	// compact: the boards of the class send compact windows, which are bootstrapped together.
+	compact bool
 }
 
 // speed returns how many samples a board reads in a second while faults strike, and windows
@@ -180,12 +182,13 @@ type size struct {
 	pair    counted // what a class computes of both channels
 }
 
-// Windows of 57 KB, 321 KB, 1.3 MB and 307 KB.
+// Windows of 57 KB, 321 KB, 1.3 MB, 307 KB and, compact, 300 bytes.
 var (
 	small  = size{"edge12-d1", 16, 3, gap}
 	medium = size{"edge13-d2p", 32, 8, cov}
 	large  = size{"std14-d5", 64, 24, cov}
 	fused  = size{"edge13-d3", 16, 16, cov}
+	tiny   = size{"boot10-insecure", 16, 3, cov}
 )
 
 // receiveMaximum is how many messages may be unacknowledged at the strictest brokers.
@@ -214,6 +217,7 @@ type rig struct {
 	boards   []*board // agent, toAgent and spool are those of the one that is struck
 	struck   *board
 	programs []counted
+	faults   []fault
 	gpus     *gpus // nil: the processor
 }
 
@@ -262,7 +266,7 @@ func (r *rig) write(name, text string) {
 func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), binary: binary, samples: samples, speed: fmt.Sprint(l.speed(), "x"),
-		mounted: os.Geteuid() == 0, programs: single}
+		mounted: os.Geteuid() == 0, programs: single, faults: l.faults()}
 	if l.boards > 0 {
 		r.programs = []counted{single[0], centred, mean, l.size.pair}
 	}
@@ -314,29 +318,36 @@ state: holder.state
 		t.Fatal("keys show prints no fingerprint")
 	}
 	r.write("cloud/evaluator.yaml", evaluatorConfig+"keys: {holder: "+holder[1]+"}\n")
-	r.run("keys", "export", "--dir", "holder/keys", "--role", "evaluator", "--out", "cloud/keys")
-	program := func(name string, args ...string) *process {
-		p := &process{name: name, args: append([]string{binary}, args...), log: filepath.Join(r.dir, name+".log"),
-			env: []string{"HENCEDGE_CHAOS_CLOCK=" + filepath.Join(r.dir, "clock"), "GOMAXPROCS=2"}}
-		t.Cleanup(p.kill)
-		return p
+	for _, b := range r.boards {
+		if l.compact { // before the evaluator's export, which has a key for each device
+			r.run("keys", "device", b.dir, "--dir", "holder/keys", "--out", b.dir+"/keys")
+		}
 	}
+	r.run("keys", "export", "--dir", "holder/keys", "--role", "evaluator", "--out", "cloud/keys")
 	for i, b := range r.boards {
 		r.configureAgent(l, b, i, cloud, holder[1])
 		name := b.dir
 		if i == 0 {
 			name = "agent"
 		}
-		b.process = program(name, "agent", "run", "-c", filepath.Join(r.dir, b.dir, "agent.yaml"))
+		b.process = r.program(name, "agent", "run", "-c", filepath.Join(r.dir, b.dir, "agent.yaml"))
 	}
 	r.strike(r.boards[0])
-	r.evaluator = program("evaluator", "evaluator", "run", "--backend", "cpu", "-c",
+	r.evaluator = r.program("evaluator", "evaluator", "run", "--backend", "cpu", "-c",
 		filepath.Join(r.dir, "cloud/evaluator.yaml"))
 	if l.gpus {
 		r.gpus.use(r.evaluator)
 	}
-	r.holder = program("holder", "results", "watch", "-c", filepath.Join(r.dir, "holder/keyholder.yaml"), "--json")
+	r.holder = r.program("holder", "results", "watch", "-c", filepath.Join(r.dir, "holder/keyholder.yaml"), "--json")
 	return r
+}
+
+// program is a process that runs the program.
+func (r *rig) program(name string, args ...string) *process {
+	p := &process{name: name, args: append([]string{r.binary}, args...), log: filepath.Join(r.dir, name+".log"),
+		env: []string{"HENCEDGE_CHAOS_CLOCK=" + filepath.Join(r.dir, "clock"), "GOMAXPROCS=2"}}
+	r.t.Cleanup(p.kill)
+	return p
 }
 
 func (r *rig) mkdir(names ...string) {
@@ -379,12 +390,15 @@ func (r *rig) newBroker(l leg, address string) {
 
 // window returns what agent and evaluator say of the stream, up to its channels.
 func (l leg) window() string {
-	places := ""
+	more := ""
 	if l.places > 0 {
-		places = fmt.Sprintf("    places: %d\n", l.places)
+		more = fmt.Sprintf("    places: %d\n", l.places)
+	}
+	if l.compact {
+		more = "    mode: compact\n"
 	}
 	return fmt.Sprintf("name: counter\n    window: {samples: %d}\n    params: %s\n%s    channels:\n",
-		l.size.samples, l.size.params, places)
+		l.size.samples, l.size.params, more)
 }
 
 // devices makes the boards' identities and returns what the evaluator's configuration says
@@ -441,12 +455,17 @@ func (r *rig) configureAgent(l leg, b *board, number int, cloud, holder string) 
 		fmt.Fprintf(&csv, "%d,%d,%d\n", origin.Unix()+int64(i), lo, hi)
 	}
 	r.write(b.dir+"/counter.csv", csv.String())
-	r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", b.dir+"/keys")
+	key := "public_key: keys/public.key"
+	if l.compact {
+		key = "board_key: keys/board.key"
+	} else {
+		r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", b.dir+"/keys")
+	}
 	stream := strings.Replace(l.window(), "}\n",
 		"}\n    replay: {file: counter.csv, time: t, time_format: unix, speed: "+r.speed+"}\n", 1)
 	r.write(b.dir+"/agent.yaml", fmt.Sprintf(`device: %s
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
-keys: {public_key: keys/public.key, holder: %s}
+keys: {%s, holder: %s}
 signing_key: signing.key
 state: disk/agent.state
 streams:
@@ -462,7 +481,7 @@ delivery:
   retry_max: 1s
 stop_timeout: 120s
 log: {level: warn}
-`, b.dir, b.link.Addr(), l.chunk, holder, stream, cloud))
+`, b.dir, b.link.Addr(), l.chunk, key, holder, stream, cloud))
 }
 
 // hurry makes the agent read the rest as fast as it can.

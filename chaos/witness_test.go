@@ -65,7 +65,7 @@ func dialBroker(t *testing.T, address, id string) transport.Client {
 
 func newWitness(t *testing.T, params string) *witness {
 	t.Helper()
-	p, err := henc.Named(params)
+	p, err := henc.NamedInsecure(params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +105,9 @@ func (w *witness) watch(c transport.Client, filter string, tell func(transport.M
 	w.t.Helper()
 	receiver := transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
 		defer s.Done()
+		if transport.IsShort(s.Sealed) { // a compact window
+			return nil
+		}
 		meta, body, err := transport.Peek(s.Sealed)
 		if err != nil {
 			w.t.Errorf("on %s: %v", s.Topic, err)

@@ -32,7 +32,7 @@ const (
 
 // users are those of the shipped rules, a second board, and two of the test, who may
 // read or write everything.
-var users = []string{"board1", "board2", "cloud1", "home", "approver", "operator", "reader", "writer"}
+var users = []string{"board1", "board2", "cloud1", "home", "approver", "operator", "join", "reader", "writer"}
 
 // startRestricted starts a mosquitto with the shipped configuration and rules.
 func startRestricted(t *testing.T) *mosquitto.Broker {
@@ -124,6 +124,9 @@ func TestBrokerRules(t *testing.T) {
 		topics = append(topics, "hencedge/v1/up/"+name+"/system", "hencedge/v1/up/"+name+"/system/more",
 			"hencedge/v2/up/"+name+"/system", "hencedge/v1/prg/"+name+"/mean")
 	}
+	for _, last := range []string{"ask", "answer", "part/1", "other"} {
+		topics = append(topics, "hencedge/v1/join/3f0c/91ab/"+last)
+	}
 	topics = append(topics, "plant7/results/cpu-load", "plant7/results/other", "$SYS/x", "other")
 	own := func(name string) []string {
 		return []string{`up/` + name + `/system`, `st/` + name, `ask/` + name}
@@ -136,7 +139,9 @@ func TestBrokerRules(t *testing.T) {
 		"home": {append(own("home"), "rcp/cloud1"), []string{`res/\w+`, "ask/cloud1", "prg/cloud1/mean", "rcp/home",
 			"cfg/home", "st/home", "plant"}},
 		"approver": {own("approver"), []string{"prg/cloud1/mean", "rcp/approver", "cfg/approver", "st/approver"}},
-		"operator": {append(own("operator"), `cfg/\w+`), []string{"rcp/operator", "cfg/operator", "st/operator"}},
+		"operator": {append(own("operator"), `cfg/\w+`, `join/.*`), []string{"rcp/operator", "cfg/operator",
+			"st/operator", `join/\w+/\w+/ask`}},
+		"join": {[]string{`join/\w+/\w+/ask`}, []string{`join/\w+/\w+/(answer|part/1)`}},
 	} {
 		t.Run(user, func(t *testing.T) {
 			matching := func(list []string) (out []string) {
@@ -234,14 +239,21 @@ func TestBrokerSessions(t *testing.T) {
 }
 
 // TestBrokerFlow runs all roles under the shipped rules.
-func TestBrokerFlow(t *testing.T) {
+func TestBrokerFlow(t *testing.T) { runRestricted(t, "testdata/acl") }
+
+// TestBrokerJoin lets a board join under the shipped rules.
+func TestBrokerJoin(t *testing.T) { runRestricted(t, "testdata/join") }
+
+// runRestricted runs the scripts of a directory with a broker under the shipped rules.
+func runRestricted(t *testing.T, dir string) {
+	t.Helper()
 	b := startRestricted(t)
 	s := &services{all: map[string]*service{}}
 	commands := s.commands()
 	commands["publishas"] = func(ts *testscript.TestScript, _ bool, args []string) { // USER TOPIC FILE
 		ts.Check(dialAs(t, b, args[0]).Publish(t.Context(), args[1], []byte(readFile(ts, args[2])), true))
 	}
-	testscript.Run(t, testscript.Params{Dir: "testdata/acl", RequireExplicitExec: true, Cmds: commands,
+	testscript.Run(t, testscript.Params{Dir: dir, RequireExplicitExec: true, Cmds: commands,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("BROKER", b.URL)
 			ca, err := os.ReadFile(b.CA)

@@ -15,6 +15,7 @@ import (
 	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/access"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/invite"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/remote"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -27,7 +28,7 @@ func (a *app) agentCommand() *cobra.Command {
 encrypts each window under the key holder's public key, signs it, and publishes
 it over MQTT. It holds no key that could decrypt anything.`,
 		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan(), a.agentDiscover(), a.agentEnroll(),
-		a.statusCommand(systemd.Agent, describeAgentState), a.reloadCommand(systemd.Agent))
+		invite.JoinCommand(a.App), a.statusCommand(systemd.Agent, describeAgentState), a.reloadCommand(systemd.Agent))
 }
 
 func (a *app) agentRun() *cobra.Command {
@@ -181,8 +182,8 @@ func agentWrites(cfg *config.Agent) []string {
 
 // agentReads returns the files that an agent reads.
 func agentReads(cfg *config.Agent) []string {
-	out := []string{cfg.Keys.PublicKey, cfg.Keys.SecretKey, cfg.Broker.CA, cfg.Broker.Cert, cfg.Broker.Key,
-		cfg.SigningKey}
+	out := []string{cfg.Keys.PublicKey, cfg.Keys.SecretKey, cfg.Keys.BoardKey, cfg.Broker.CA, cfg.Broker.Cert,
+		cfg.Broker.Key, cfg.SigningKey}
 	for _, n := range cfg.Secrets() {
 		out = append(out, n.Secret.File())
 	}

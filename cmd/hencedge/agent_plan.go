@@ -132,9 +132,17 @@ func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 	if s.Bins > 0 {
 		counted = fmt.Sprintf(" counted in %s", cli.Plural(s.Bins, "bin"))
 	}
-	fmt.Fprintf(out, "stream %s: %s of %s%s, %s, level %d, %s keys\n", s.Name,
-		cli.Plural(len(s.Channels), "channel"), cli.Plural(s.Samples, "sample"), counted, p.Params, s.Level, p.KeyMode)
-	fmt.Fprintf(out, "  slots      %d of %d", s.SlotsUsed, p.Slots)
+	how := fmt.Sprintf("level %d, %s keys", s.Level, p.KeyMode)
+	if s.Precision > 0 {
+		how = fmt.Sprintf("compact windows of %d bits", s.Precision)
+	}
+	fmt.Fprintf(out, "stream %s: %s of %s%s, %s, %s\n", s.Name, cli.Plural(len(s.Channels), "channel"),
+		cli.Plural(s.Samples, "sample"), counted, p.Params, how)
+	if s.Precision > 0 {
+		fmt.Fprintf(out, "  readings   %d, sent as %d", s.SlotsUsed, s.Readings)
+	} else {
+		fmt.Fprintf(out, "  slots      %d of %d", s.SlotsUsed, p.Slots)
+	}
 	if s.Places > 0 {
 		fmt.Fprintf(out, ", from %d on: place %d of %d", s.Place*(p.Slots/s.Places), s.Place, s.Places)
 	}
@@ -147,7 +155,11 @@ func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 		fmt.Fprintf(out, "; a sample %.2f ms", s.SampleMs)
 	}
 	fmt.Fprintln(out)
-	if s.ProgramLevel != nil {
+	switch {
+	case s.ProgramLevel == nil:
+	case s.Precision > 0:
+		fmt.Fprintf(out, "  programs   %s\n", cmp.Or(strings.Join(s.Programs, ", "), "none"))
+	default:
 		fmt.Fprintf(out, "  programs   %s: level %d is enough\n", cmp.Or(strings.Join(s.Programs, ", "), "none"),
 			*s.ProgramLevel)
 	}
@@ -191,11 +203,17 @@ func (a *app) printDevice(p *plan.Prediction) {
 	if p.KeyAbsent {
 		where = ", not there yet"
 	}
-	kind := "public"
-	if p.KeyMode == string(config.KeyModeSymmetric) {
-		kind = "secret"
+	var held []string
+	switch p.KeyMode {
+	case string(config.KeyModePublic):
+		held = append(held, "a public key of "+cli.Bytes(p.KeyBytes))
+	case string(config.KeyModeSymmetric):
+		held = append(held, "a secret key of "+cli.Bytes(p.KeyBytes))
 	}
-	fmt.Fprintf(out, "keys: a %s key of %s on the board%s", kind, cli.Bytes(p.KeyBytes), where)
+	if p.BoardKeyBytes > 0 {
+		held = append(held, "the device's own secret key of "+cli.Bytes(p.BoardKeyBytes))
+	}
+	fmt.Fprintf(out, "keys: %s on the board%s", strings.Join(held, " and "), where)
 	if e := p.EvaluationKeys; e != nil {
 		fmt.Fprintf(out, "; the programs need %s, %s", cli.Plural(e.Count, "evaluation key"), cli.Bytes(e.Bytes))
 	}

@@ -106,6 +106,12 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 		return cli.UsageHint(cmd, err)
 	}
 	out := benchmark.Report{Out: a.Std.Out, JSON: a.JSON, Markdown: f.markdown}
+	progress := a.Progress("cases")
+	defer progress.Done()
+	record := func(r benchmark.Record) error {
+		progress.Done() // rows and the bar may share a terminal
+		return out.Record(r)
+	}
 	b, err := backends(f.backend, f.device, a.Remark)
 	if err != nil {
 		return err
@@ -115,21 +121,27 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 			o.Params = nil // every case
 		}
 		o.Backend = b.First()
-		if err := benchmark.RunTable(cmd.Context(), o, benchmark.Table(), out.Record); err != nil {
+		o.Progress = func(done, total int) { progress.Update(int64(done), int64(total)) }
+		if err := benchmark.RunTable(cmd.Context(), o, benchmark.Table(), record); err != nil {
 			return err
 		}
+		progress.Done()
 		return out.Kernels(o.Backend)
 	}
 	var ran []cutrantt.Backend
-	for _, p := range o.Params {
+	for i, p := range o.Params {
 		one := o
+		one.Progress = func(done, total int) {
+			progress.Update(int64(i*total+done), int64(len(o.Params)*total))
+		}
 		one.Params = []henc.Parameters{p}
 		if one.Backend, err = b.For(p); err != nil {
 			return err
 		}
-		if err := benchmark.Run(cmd.Context(), one, out.Record); err != nil {
+		if err := benchmark.Run(cmd.Context(), one, record); err != nil {
 			return err
 		}
+		progress.Done()
 		if !slices.Contains(ran, one.Backend) {
 			ran = append(ran, one.Backend)
 		}

@@ -66,6 +66,7 @@ func (a *app) benchEvaluator() *cobra.Command {
   hencedge bench evaluator --params edge12-d1 --seeded --devices 64 --rate half
   hencedge bench evaluator --devices 64 --pack 256
   hencedge bench evaluator --devices 64 --places 8
+  hencedge bench evaluator --params boot15 --compact 12 --samples 64 --channels 1 --devices 64
   hencedge bench evaluator --broker tcp://127.0.0.1:1883 --programs programs.yaml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -96,6 +97,8 @@ func (a *app) benchEvaluator() *cobra.Command {
 	fs.IntVar(&o.Workers, "workers", 0, "results evaluated at a time (default one per CPU)")
 	fs.IntVar(&o.Windows, "windows", 4, "different ciphertexts of each device")
 	fs.BoolVar(&o.Seeded, "seeded", false, "windows with a seed in place of half of the ciphertext")
+	fs.IntVar(&o.Compact, "compact", 0,
+		"compact windows of this precision, 12 or 16 bits, with --params boot15 or boot16")
 	fs.IntVar(&o.Pack, "pack", 0, "results that share a ciphertext, at most: 2 to 256 (default each its own)")
 	fs.IntVar(&o.Places, "places", 0,
 		"devices of one class whose windows share a ciphertext, a power of two (default the devices are of no class)")

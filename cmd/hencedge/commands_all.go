@@ -13,6 +13,7 @@ import (
 func (a *app) roleCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.demoCommand(), keys.Command(a.App), a.agentCommand(), results.Command(a.App), results.KeyHolderCommand(a.App),
+		results.ConsoleCommand(a.App),
 		a.checkCommand(), a.benchCommand(), a.doctorCommand(),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/systemd"
 )
@@ -25,7 +26,7 @@ func flagValues() map[string][]string {
 		"role": roles, "drop-in": dropins, "params": append(henc.Names(), henc.BootstrapNames()...),
 		"backend": {"auto", "cpu", "cuda", "reference"},
 		"format":  {"table", "ndjson", "csv"}, "log-level": {"debug", "info", "warn", "error"},
-		"log-format": {"text", "json"},
+		"log-format": {"text", "json"}, "progress": {cli.ProgressAuto, cli.ProgressJSON, cli.ProgressNone},
 	}
 }
 

@@ -34,22 +34,37 @@ The exit code is 1 if an error exceeds its promise. With --json every result is 
 line. The last line is the summary: "ok", and "max_error" and "bound" of the result that
 came closest to its bound.
 
-Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
+With --compact the agent sends compact windows. The evaluator then needs about 3 GiB of
+memory, and on a processor up to minutes for the first window.
+
+With --web it prints a link instead of the table. The link opens a page that shows the whole
+job live, once and within ten minutes; without --windows it goes on until interrupted.
+
+Parameter sets: ` + strings.Join(henc.Names(), ", ") + `,
+and with --compact ` + strings.Join(henc.BootstrapNames(), ", ") + `.`,
 		Example: `  hencedge demo
   hencedge demo --windows 3 --json
   hencedge demo --backend cuda
+  hencedge demo --web
+  hencedge demo --compact --windows 1
   hencedge demo --params std14-d5 --windows 0`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Windows < 0 {
 				return cli.UsageHint(cmd, errors.New("--windows must not be negative; 0 runs until interrupted"))
 			}
-			if o.Windows == 0 {
+			if o.Windows == 0 || o.Web && !cmd.Flags().Changed("windows") {
 				o.Windows = -1
+			}
+			if o.Listen != "" && !o.Web {
+				return cli.UsageHint(cmd, errors.New("--listen goes with --web"))
 			}
 			b, err := backends(backendName, device, a.Remark)
 			if err != nil {
 				return err
+			}
+			if o.Params == "" {
+				o.Params = o.DefaultParams()
 			}
 			// demo.Run says what is wrong with a name that is no set.
 			if p, err := henc.Named(o.Params); err == nil {
@@ -68,7 +83,13 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 		},
 	}
 	cmd.Flags().IntVar(&o.Windows, "windows", 5, "windows to run; 0 runs until interrupted")
-	cmd.Flags().StringVar(&o.Params, "params", demo.DefaultParams, "parameter set")
+	cmd.Flags().StringVar(&o.Params, "params", "",
+		"parameter set (default "+demo.DefaultParams+", with --compact boot15)")
+	cmd.Flags().BoolVar(&o.Compact, "compact", false,
+		"send compact windows of a few hundred bytes, which the evaluator bootstraps")
+	cmd.Flags().BoolVar(&o.Web, "web", false, "show the whole job live in a browser on this machine")
+	cmd.Flags().StringVar(&o.Listen, "listen", "",
+		"host:port of this machine for the page (default a free port)")
 	cmd.Flags().StringVar(&backendName, "backend", arith.Auto, arith.Help)
 	cmd.Flags().StringVar(&device, "device", arith.Auto,
 		"GPU to use: auto (the first), its number or its identifier (GPU-...)")
@@ -87,8 +108,15 @@ func (a *app) demo(cmd *cobra.Command, o demo.Options) error {
 				demo.Row
 			}{"result", r})
 		}
+		o.OnPage = func(link string) error {
+			return cli.JSONLine(a.Std.Out, struct {
+				Type string `json:"type"`
+				Link string `json:"link"`
+			}{"page", link})
+		}
 	} else {
-		o.OnStart, o.OnRow = v.start, v.row
+		o.OnStart, o.OnRow, o.OnPage = v.start, v.row, v.page
+		v.web = o.Web
 	}
 	sum, err := demo.Run(cmd.Context(), o)
 	if errors.Is(err, demo.ErrSetup) && errors.Is(err, henc.ErrUnknownSet) {
@@ -125,6 +153,7 @@ type demoView struct {
 	app    *app
 	table  *cli.Table
 	window int
+	web    bool
 }
 
 func (v *demoView) start(c demo.Cast) {
@@ -147,6 +176,9 @@ func (v *demoView) start(c demo.Cast) {
 		fmt.Fprintf(out, "left out    %s\n", l)
 	}
 	fmt.Fprintln(out)
+	if v.web {
+		return
+	}
 	v.table = cli.NewTable(out,
 		cli.Column{Title: "window", Right: true}, cli.Column{Title: "channel", Width: channels},
 		cli.Column{Title: "program", Width: width},
@@ -158,7 +190,17 @@ func (v *demoView) start(c demo.Cast) {
 	v.table.Header()
 }
 
+// page shows where to look, which is not here.
+func (v *demoView) page(link string) error {
+	_, err := fmt.Fprintf(v.app.Std.Out, "open this in a browser on this machine, within ten minutes; it works "+
+		"once:\n\n    %s\n\nCtrl-C ends the demo.\n", link)
+	return err
+}
+
 func (v *demoView) row(r demo.Row) error {
+	if v.web {
+		return nil
+	}
 	up, encrypt := "", ""
 	if r.Window != v.window {
 		// One upload serves all programs of the window.

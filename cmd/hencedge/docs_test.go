@@ -88,7 +88,8 @@ func files(t *testing.T, root, suffix string) (names []string) {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && path != root && (name[0] == '.' || name == "bin" || name == "dist") {
+		if d.IsDir() && path != root && (name[0] == '.' || name == "bin" || name == "dist" ||
+			name == "node_modules") {
 			return fs.SkipDir
 		}
 		if d.Type().IsRegular() && strings.HasSuffix(name, suffix) {

@@ -193,6 +193,13 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 			return err
 		}
 	}
+	if b := costs.Bootstrap; b.Windows > 0 {
+		_, err := fmt.Fprintf(a.Std.Out, "up to %s are bootstrapped together; the key of each of their devices "+
+			"takes %s of the host's memory\n", cli.Plural(b.Windows, "compact window"), cli.Bytes(b.DeviceMemory))
+		if err != nil {
+			return err
+		}
+	}
 	if err := a.tellHeld(costs); err != nil {
 		return err
 	}

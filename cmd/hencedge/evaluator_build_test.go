@@ -65,9 +65,11 @@ func TestBoardBuild(t *testing.T) {
 		{"nobroker", module + "/transport/broker", false},
 		{"nobroker,nogpu", module + "/transport/broker", false},
 		{"", module + "/transport/broker", true},
-		{"nostore", module + "/keyholder/store", false}, {"nostore", "modernc.org/sqlite", false},
-		{"evaluatoronly", "modernc.org/sqlite", false},
+		{"nostore", module + "/keyholder/store", false}, {"nostore", module + "/keyholder/console", false},
+		{"nostore", "modernc.org/sqlite", false},
+		{"evaluatoronly", "modernc.org/sqlite", false}, {"nostore", "github.com/jackc/pgx/v5", false},
 		{"", module + "/keyholder/store", true}, {"", "modernc.org/sqlite", true},
+		{"", "github.com/jackc/pgx/v5", true}, {"", module + "/keyholder/store/postgres", false},
 	} {
 		out, err := exec.Command("go", "list", "-deps", "-tags", c.tags, module+"/cmd/hencedge").Output()
 		if err != nil {

@@ -80,6 +80,9 @@ func streamLevels(cfg *config.Evaluator) ([]streamLevel, error) {
 		}
 	}
 	for _, s := range all {
+		if s.Compact() > 0 {
+			continue // it has none
+		}
 		params, err := henc.Named(s.Params)
 		if err != nil {
 			return nil, err

@@ -75,6 +75,10 @@ type promServer struct {
 func (p *promServer) checkDashboards(ts *testscript.TestScript, _ bool, args []string) {
 	p.start(ts, args)
 	p.await(ts, "rules", func() error { return p.rules() })
+	for _, expr := range []string{`hencedge_result_value{program="mean", device="", unit!=""}`,
+		`hencedge_result_bound{program="mean"} > 0`, `time() - hencedge_result_end_seconds{program="mean"} < 3600`} {
+		p.await(ts, "last values", func() error { return p.hasData(expr) })
+	}
 	files, err := filepath.Glob("../../config/examples/grafana/*.json")
 	ts.Check(err)
 	if len(files) != 3 {

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/invite"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/packaging"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/units"
 )
@@ -21,8 +22,10 @@ Output for machines goes to standard output, everything else to standard error.`
 		RunE:          cli.NeedsCommand,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.protect(cmd)
-			_, err := a.Logger()
-			return err
+			if _, err := a.Logger(); err != nil {
+				return err
+			}
+			return a.CheckProgress()
 		},
 	}
 	root.SetIn(std.In)
@@ -35,8 +38,11 @@ Output for machines goes to standard output, everything else to standard error.`
 	root.PersistentFlags().StringVar(&a.LogLevel, "log-level", "info",
 		"least severe log line shown: debug, info, warn or error")
 	root.PersistentFlags().StringVar(&a.LogFormat, "log-format", "text", "log lines on standard error: text or json")
+	root.PersistentFlags().StringVar(&a.ProgressForm, "progress", cli.ProgressAuto,
+		"how long work tells how far it is, on standard error: auto (a bar or lines), json or none")
 	root.AddCommand(a.roleCommands()...)
-	root.AddCommand(a.evaluatorCommand(), units.Command(a.App, units.Roles{List: serviceRoles(), For: builtFor}),
+	root.AddCommand(a.evaluatorCommand(), invite.Command(a.App), invite.EnrollCommand(a.App),
+		units.Command(a.App, units.Roles{List: serviceRoles(), For: builtFor}),
 		a.configCommand(), a.versionCommand(), packaging.Command(thisVersion(), serviceRoles()))
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {

@@ -33,8 +33,9 @@ type LoadRecord struct {
 	Channels int      `json:"channels"`
 	Rotation int      `json:"rotation"` // different ciphertexts of each device
 	Seeded   bool     `json:"seeded"`
-	Places   int      `json:"places,omitempty"` // windows of a class that share a ciphertext once added up; 0: none
-	Pack     int      `json:"pack,omitempty"`   // most results in one object; 0: one
+	Compact  int      `json:"compact,omitempty"` // bits of precision of compact windows; 0: they are large
+	Places   int      `json:"places,omitempty"`  // windows of a class that share a ciphertext once added up; 0: none
+	Pack     int      `json:"pack,omitempty"`    // most results in one object; 0: one
 
 	Rate     float64 `json:"rate"`     // windows per second that were offered; 0: as many as were taken
 	Seconds  float64 `json:"seconds"`  // that were measured
@@ -115,8 +116,11 @@ func (t *Report) Load(r LoadRecord) error {
 		way = "through the broker " + r.Broker
 	}
 	kind := "public-key"
-	if r.Seeded {
+	switch {
+	case r.Seeded:
 		kind = "seeded"
+	case r.Compact > 0:
+		kind = fmt.Sprintf("compact (%d bits)", r.Compact)
 	}
 	offered := "as fast as the service takes them"
 	if r.Rate > 0 {

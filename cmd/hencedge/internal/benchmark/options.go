@@ -25,6 +25,10 @@ type Options struct {
 	Cached   bool              // one set of inputs instead of memory-resident sets
 	MaxBytes int64             // most memory for the inputs of a case; default 1 GiB
 	Seed     uint64            // of the random inputs; the same seed gives the same inputs
+
+	// Progress, where set, is told how many of the operations of all parameter sets, or cases of
+	// a table, are measured.
+	Progress func(done, total int)
 }
 
 func (o *Options) setDefaults() error {

@@ -17,12 +17,15 @@ func Run(ctx context.Context, o Options, emit func(Record) error) error {
 	if err := o.setDefaults(); err != nil {
 		return err
 	}
+	done, total := 0, len(o.Params)*len(Ops())
 	for _, p := range o.Params {
 		b, err := newBed(p, o)
 		if err != nil {
 			return fmt.Errorf("benchmark %s: %w", p.Name(), err)
 		}
 		for _, op := range Ops() {
+			o.tell(done, total)
+			done++
 			if op == "copy" {
 				continue
 			}
@@ -38,7 +41,15 @@ func Run(ctx context.Context, o Options, emit func(Record) error) error {
 			}
 		}
 	}
+	o.tell(total, total)
 	return nil
+}
+
+// tell calls Progress.
+func (o *Options) tell(done, total int) {
+	if o.Progress != nil {
+		o.Progress(done, total)
+	}
 }
 
 // emitAll times the selected jobs; a copy that comes before others with the same

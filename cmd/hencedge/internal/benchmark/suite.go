@@ -64,12 +64,19 @@ func RunTable(ctx context.Context, o Options, table []Case, emit func(Record) er
 	if err := o.setDefaults(); err != nil {
 		return err
 	}
+	done, total := 0, 0
+	for _, c := range table {
+		total += len(c.Ops)
+	}
 	s := suite{o: o, beds: map[string]*bed{}, copies: map[string]Record{}}
 	for _, c := range table {
 		if len(only) > 0 && !slices.Contains(only, c.Params) {
+			done += len(c.Ops)
 			continue
 		}
 		for _, op := range c.Ops {
+			o.tell(done, total)
+			done++
 			if !slices.Contains(o.Ops, op) {
 				continue
 			}
@@ -78,6 +85,7 @@ func RunTable(ctx context.Context, o Options, table []Case, emit func(Record) er
 			}
 		}
 	}
+	o.tell(total, total)
 	return nil
 }
 
@@ -104,7 +112,7 @@ func (s *suite) bed(c Case) (*bed, error) {
 		var p henc.Parameters
 		if p, err = henc.NamedInsecure(c.Params); err == nil {
 			if o.N2 == 0 {
-				o.N2 = cutrantt.Columns(o.Backend, p.LogN())
+				o.N2 = henc.FastestN2(p, o.Backend)
 			}
 			b, err = newBed(p, o)
 		}

@@ -25,6 +25,8 @@ type App struct {
 	LogLevel  string // --log-level
 	LogFormat string // --log-format
 
+	ProgressForm string // --progress
+
 	Protection  daemon.Protection // of this process's memory
 	Unprotected error             // what could not be protected; nil once it was told
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,6 +26,9 @@ type agentKey struct {
 	id     string // hexadecimal
 	epoch  uint32
 	params string
+	path   string // in the agent's configuration, such as keys.public_key
+	file   string
+	board  string // keyset.CompactDevice.Board of the device; empty: none, or not known
 }
 
 func (k agentKey) String() string {
@@ -60,8 +64,18 @@ func (c *comparison) readKeys(f Files) keys {
 	return out
 }
 
-// readAgentKey reads the public key of an agent. It does not read secret keys.
+// readAgentKey reads the public key of an agent, or what the manifest beside the board's key says of it. It does not
+// read secret keys.
 func readAgentKey(a *config.Agent) (*agentKey, error) {
+	if a.Keys.BoardKey != "" {
+		m, err := keyset.ReadManifest(filepath.Dir(a.Keys.BoardKey))
+		if err != nil {
+			return nil, err
+		}
+		e := m.Current()
+		d, _ := e.Compact.Device(a.Device)
+		return &agentKey{e.KeyID, e.Epoch, m.Params, "keys.board_key", a.Keys.BoardKey, d.Board}, nil
+	}
 	if a.Keys.Mode == config.KeyModeSymmetric {
 		return nil, errors.New("it is a secret key (mode: symmetric), which is not read")
 	}
@@ -73,7 +87,8 @@ func readAgentKey(a *config.Agent) (*agentKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Keys.PublicKey, err)
 	}
-	return &agentKey{fmt.Sprintf("%x", h.KeyID), h.Epoch, henc.NameOf(h.Params)}, nil
+	return &agentKey{fmt.Sprintf("%x", h.KeyID), h.Epoch, henc.NameOf(h.Params), "keys.public_key", a.Keys.PublicKey,
+		""}, nil
 }
 
 // keySets compares the keys that the roles have.
@@ -87,21 +102,22 @@ func (c *comparison) keySets(f Files, k keys) {
 		for j, s := range f.Agents[i].Streams {
 			if s.Params != key.params {
 				c.Differences = append(c.Differences, a.finding(fmt.Sprintf("streams[%d].params", j), s.Params,
-					fmt.Sprintf("the key in %s is for %s", f.Agents[i].Keys.PublicKey, key.params),
+					fmt.Sprintf("the key in %s is for %s", key.file, key.params),
 					"name the key's parameters, or ask the key holder for a key of these",
-					a.at("keys.public_key", key.String())))
+					a.at(key.path, key.String())))
 			}
 		}
 		if f.Evaluator != nil {
 			c.has(a, key, f.Evaluator.side(), "key_sets", k.evaluators)
+			c.hasBoard(a, f.Agents[i].Device, key, f.Evaluator.side(), k.evaluators)
 		}
 		if f.KeyHolder != nil && k.holder != nil {
 			c.has(a, key, f.KeyHolder.side(), "key_set", []*keyset.Manifest{k.holder})
 			if now := k.holder.Current(); now.KeyID != key.id && slices.ContainsFunc(k.holder.Epochs,
 				func(e keyset.Epoch) bool { return e.KeyID == key.id }) {
-				c.warn(a, "keys.public_key", fmt.Sprintf(
+				c.warn(a, key.path, fmt.Sprintf(
 					"the device encrypts under epoch %d, and the newest of the key holder is %d", key.epoch, now.Epoch),
-					"give the device the newest public key before the overlap ends", f.KeyHolder.side(), "key_set")
+					"give the device the newest key before the overlap ends", f.KeyHolder.side(), "key_set")
 			}
 		}
 	}
@@ -180,6 +196,25 @@ func anyTrusted(t keyset.Trust, holders []string) bool {
 	return slices.ContainsFunc(holders, t.Names)
 }
 
+// hasBoard checks that the evaluator has the key of a device's compact windows.
+func (c *comparison) hasBoard(a side, device string, key *agentKey, b side, sets []*keyset.Manifest) {
+	if key.board == "" {
+		return
+	}
+	for _, m := range sets {
+		if m == nil {
+			return
+		}
+		for _, e := range m.Epochs {
+			if d, ok := e.Compact.Device(device); ok && e.KeyID == key.id && d.SHA256 != "" && d.Board == key.board {
+				return
+			}
+		}
+	}
+	c.fault(b, "key_sets", fmt.Sprintf("there is no key of the compact windows of %s in epoch %d, so they are refused",
+		device, key.epoch), "export the evaluator's keys again, after `hencedge keys device`", a, key.path)
+}
+
 // has checks that one of the key sets at a place has an agent's key. It assumes that a set
 // which could not be read has it.
 func (c *comparison) has(a side, key *agentKey, b side, path string, sets []*keyset.Manifest) {
@@ -193,7 +228,7 @@ func (c *comparison) has(a side, key *agentKey, b side, path string, sets []*key
 		}
 		there = append(there, epochs(m))
 	}
-	c.Differences = append(c.Differences, a.finding("keys.public_key", key.String(), fmt.Sprintf(
+	c.Differences = append(c.Differences, a.finding(key.path, key.String(), fmt.Sprintf(
 		"the device encrypts under %v, and the %s has %s", key, b.role, strings.Join(there, "; ")),
 		"export the keys of both from one key set, the evaluator's first", b.at(path, strings.Join(there, "; "))))
 }

@@ -1,5 +1,7 @@
 package demo
 
+import "github.com/hencedge/hencedge/keyholder"
+
 // Cast is who plays.
 type Cast struct {
 	Params   string    `json:"params"`
@@ -48,4 +50,6 @@ type Row struct {
 	Encrypt    float64 `json:"encrypt_ms"`
 	Evaluate   float64 `json:"evaluate_ms"`
 	Latency    float64 `json:"latency_ms"` // from the window's last sample to its decrypted result
+
+	result *keyholder.Result
 }

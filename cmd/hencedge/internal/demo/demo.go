@@ -34,6 +34,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	sum := newSummary(s.cast, started)
 	err = s.play(ctx, func(r Row) error {
 		sum.add(r)
+		s.page.compared(r)
 		if o.OnRow != nil {
 			return o.OnRow(r)
 		}

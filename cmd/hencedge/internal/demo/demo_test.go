@@ -13,47 +13,84 @@ import (
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // TestDemo plays one short window over real MQTT under several parameter sets.
 func TestDemo(t *testing.T) {
 	for _, params := range []string{DefaultParams, "edge12-d1", "edge12-add"} {
-		t.Run(params, func(t *testing.T) {
-			tmp := t.TempDir()
-			t.Setenv("TMPDIR", tmp)
-			var cast Cast
-			var rows []Row
-			sum, err := Run(context.Background(), Options{
-				Windows: 1, Params: params, Samples: 4, Interval: 20 * time.Millisecond,
-				OnStart: func(c Cast) { cast = c },
-				OnRow:   func(r Row) error { rows = append(rows, r); return nil },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !sum.OK || sum.Windows != 1 || sum.Results != len(rows) || sum.Exceeded != 0 || sum.WorstRatio > 1 ||
-				sum.MaxError > sum.Bound || sum.Bound <= 0 {
-				t.Errorf("summary %+v", sum)
-			}
-			if len(rows) != len(cast.Programs) || len(rows) == 0 {
-				t.Fatalf("%d rows of %d programs", len(rows), len(cast.Programs))
-			}
-			for i, r := range rows {
-				p := cast.Programs[i]
-				if r.Program != p.Name || r.Window != 1 || r.Channel == "" || r.Bound <= 0 || r.Bound > p.Bound ||
-					!r.OK ||
-					r.Uploaded == 0 || r.Downloaded == 0 || r.Encrypt <= 0 || r.Evaluate < 0 {
-					t.Errorf("row %+v of program %+v", r, p)
-				}
-				if len(r.Decrypted) != len(r.Truth) || len(r.Truth) == 0 {
-					t.Errorf("%s: %d values, %d true", r.Program, len(r.Decrypted), len(r.Truth))
-				}
-			}
-			left, err := os.ReadDir(tmp)
-			if err != nil || len(left) != 0 {
-				t.Errorf("the demo left %v, %v", left, err)
-			}
-		})
+		t.Run(params, func(t *testing.T) { playOne(t, Options{Params: params, Samples: 4}) })
+	}
+}
+
+// TestDemoCompact plays one compact window of 64 samples through a bootstrap: 20 s of a processor and 3 GiB.
+func TestDemoCompact(t *testing.T) {
+	if os.Getenv("HENCEDGE_TEST_DEEP") != "1" {
+		testenv.Missing(t, "deep", "HENCEDGE_TEST_DEEP is not 1")
+	}
+	root := t.TempDir()
+	files(t, root, map[string]string{"proc/loadavg": "0.50 0.40 0.30 1/100 1\n"})
+	for _, r := range playOne(t, Options{Compact: true, Samples: 64, Root: root}) {
+		if r.Uploaded > 350 {
+			t.Errorf("a window of 64 readings has %d bytes", r.Uploaded)
+		}
+	}
+}
+
+// playOne plays one window, checks every result and returns them.
+func playOne(t *testing.T, o Options) (rows []Row) {
+	t.Helper()
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	var cast Cast
+	o.Windows, o.Interval = 1, 20*time.Millisecond
+	o.OnStart = func(c Cast) { cast = c }
+	also := o.OnRow
+	o.OnRow = func(r Row) error {
+		rows = append(rows, r)
+		if also != nil {
+			return also(r)
+		}
+		return nil
+	}
+	sum, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sum.OK || sum.Windows != 1 || sum.Results != len(rows) || sum.Exceeded != 0 || sum.WorstRatio > 1 ||
+		sum.MaxError > sum.Bound || sum.Bound <= 0 {
+		t.Errorf("summary %+v", sum)
+	}
+	if len(rows) != len(cast.Programs) || len(rows) == 0 {
+		t.Fatalf("%d rows of %d programs", len(rows), len(cast.Programs))
+	}
+	for i, r := range rows {
+		p := cast.Programs[i]
+		if r.Program != p.Name || r.Window != 1 || r.Channel == "" || r.Bound <= 0 || r.Bound > p.Bound || !r.OK ||
+			r.Uploaded == 0 || r.Downloaded == 0 || r.Encrypt <= 0 || r.Evaluate < 0 {
+			t.Errorf("row %+v of program %+v", r, p)
+		}
+		if len(r.Decrypted) != len(r.Truth) || len(r.Truth) == 0 {
+			t.Errorf("%s: %d values, %d true", r.Program, len(r.Decrypted), len(r.Truth))
+		}
+	}
+	left, err := os.ReadDir(tmp)
+	if err != nil || len(left) != 0 {
+		t.Errorf("the demo left %v, %v", left, err)
+	}
+	return rows
+}
+
+// files writes files below a root.
+func files(t *testing.T, root string, text map[string]string) {
+	t.Helper()
+	for path, text := range text {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -171,15 +208,8 @@ func TestSummary(t *testing.T) {
 
 func TestRowsOutsideThePromiseAreSeen(t *testing.T) {
 	dir := t.TempDir()
-	for path, text := range map[string]string{"proc/loadavg": "0.50 0.40 0.30 1/100 1\n",
-		"proc/meminfo": "MemTotal: 1000 kB\nMemFree: 500 kB\nMemAvailable: 400 kB\n"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, path), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	files(t, dir, map[string]string{"proc/loadavg": "0.50 0.40 0.30 1/100 1\n",
+		"proc/meminfo": "MemTotal: 1000 kB\nMemFree: 500 kB\nMemAvailable: 400 kB\n"})
 	o := Options{Root: dir, Params: "edge12-d1", Windows: 1, Samples: 4, Interval: time.Millisecond}
 	if err := o.setDefaults(); err != nil {
 		t.Fatal(err)

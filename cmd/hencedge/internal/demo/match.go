@@ -104,7 +104,7 @@ func (m *matcher) sampled() bool { return m.stage.o.Windows > 0 && m.count >= m.
 
 // patience leaves time for a whole window.
 func (m *matcher) patience() time.Duration {
-	return patience + 2*m.stage.o.Interval*time.Duration(m.stage.o.Samples)
+	return m.stage.o.wait() + 2*m.stage.o.Interval*time.Duration(m.stage.o.Samples)
 }
 
 // take adds one piece and returns the rows of the window that it completes.
@@ -190,7 +190,7 @@ func (m *matcher) row(w *shown, res arrival, ev evaluator.Event) (Row, error) {
 	}
 	row := Row{
 		Window: w.number, Channel: cast.Channel, Program: res.Program, Unit: cast.Unit,
-		Decrypted: res.Values, Truth: truth,
+		Decrypted: res.Values, Truth: truth, result: res.Result,
 		Bound: res.Bound, Uploaded: w.obs.Sealed, Downloaded: len(res.Sealed),
 		Encrypt: milliseconds(w.obs.Encrypt), Evaluate: milliseconds(ev.Evaluate),
 		Latency: milliseconds(res.at.Sub(time.Unix(0, w.obs.Meta.End))),

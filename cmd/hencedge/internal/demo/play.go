@@ -55,6 +55,14 @@ func (s *stage) play(ctx context.Context, show func(Row) error) error {
 		return err
 	}
 	defer hangUp(holder)
+	if s.page != nil {
+		defer s.page.close()
+		if s.o.OnPage != nil {
+			if err := s.o.OnPage(s.page.link); err != nil {
+				return err
+			}
+		}
+	}
 	cloud, err := s.startEvaluator(ctx, m, role)
 	if err != nil {
 		return err
@@ -67,7 +75,7 @@ func (s *stage) play(ctx context.Context, show func(Row) error) error {
 			return err
 		case <-ctx.Done():
 			return nil
-		case <-time.After(patience):
+		case <-time.After(s.o.wait()):
 			return errors.New("the broker did not take the subscriptions in time")
 		}
 	}
@@ -107,15 +115,28 @@ func (s *stage) startHolder(ctx context.Context, m *matcher, role func(string, f
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
+	if s.o.Web {
+		if s.page, err = openPage(ctx, s, r); err != nil {
+			hangUp(client)
+			return nil, errors.Join(err, r.Close())
+		}
+	}
 	role("key holder", func() error {
 		err := keyholder.Watch(ctx, r, keyholder.WatchOptions{
 			Client: client, TopicPrefix: s.holder.Broker.TopicPrefix, OnReady: ready,
-			OnResult: func(res *keyholder.Result) error { m.send(ctx, arrival{res, time.Now()}); return nil },
+			OnResult: func(res *keyholder.Result) error {
+				now := time.Now()
+				if err := s.page.keep(ctx, res); err != nil {
+					return err
+				}
+				m.send(ctx, arrival{res, now})
+				return nil
+			},
 			OnRefused: func(_ string, err error) {
 				m.send(ctx, fmt.Errorf("the key holder refused a result: %w", err))
 			},
 		})
-		return errors.Join(err, r.Close())
+		return errors.Join(err, s.page.close(), r.Close())
 	})
 	return client, nil
 }
@@ -128,7 +149,10 @@ func (s *stage) startEvaluator(ctx context.Context, m *matcher, role func(string
 	a := &announcer{Client: client, ready: make(chan struct{})}
 	service, err := evaluator.New(s.evaluator, evaluator.Deps{
 		Client: a, Context: s.fastContext, Logger: s.o.Logger,
-		OnResult: func(e evaluator.Event) { m.send(ctx, e) },
+		OnResult: func(e evaluator.Event) {
+			s.page.evaluated(e)
+			m.send(ctx, e)
+		},
 		OnRefused: func(reason string, err error) {
 			m.send(ctx, fmt.Errorf("the evaluator refused a window (%s): %w", reason, err))
 		},
@@ -142,22 +166,25 @@ func (s *stage) startEvaluator(ctx context.Context, m *matcher, role func(string
 }
 
 func (s *stage) startAgent(ctx context.Context, m *matcher, role func(string, func() error)) error {
-	c, err := henc.NewContext(s.params, s.context()...)
-	if err != nil {
-		return err
+	deps := agent.Deps{Root: s.o.Root, Logger: s.o.Logger, Observer: func(o agent.Observation) {
+		s.page.encrypted(o)
+		m.send(ctx, o)
+	}}
+	if !s.o.Compact {
+		c, err := henc.NewContext(s.params, s.context()...)
+		if err != nil {
+			return err
+		}
+		raw, err := os.ReadFile(s.agent.Keys.PublicKey)
+		if err != nil {
+			return err
+		}
+		if deps.PublicKey, err = c.UnmarshalPublicKey(raw); err != nil {
+			return err
+		}
+		deps.Context = c
 	}
-	raw, err := os.ReadFile(s.agent.Keys.PublicKey)
-	if err != nil {
-		return err
-	}
-	pub, err := c.UnmarshalPublicKey(raw)
-	if err != nil {
-		return err
-	}
-	a, err := agent.New(s.agent, agent.Deps{
-		Context: c, PublicKey: pub, Root: s.o.Root, Logger: s.o.Logger,
-		Observer: func(o agent.Observation) { m.send(ctx, o) },
-	})
+	a, err := agent.New(s.agent, deps)
 	if err != nil {
 		return err
 	}

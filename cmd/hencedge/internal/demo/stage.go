@@ -31,6 +31,7 @@ type stage struct {
 	evaluator *config.Evaluator
 	holder    *config.KeyHolder
 	set       *keyholder.Set
+	page      *page // nil: none
 }
 
 func newStage(o Options, params henc.Parameters) (*stage, error) {
@@ -81,6 +82,9 @@ func (s *stage) stream() (config.Stream, error) {
 	}
 	st := config.Stream{Name: streamName, Interval: s.o.Interval, Window: config.Window{Samples: s.o.Samples},
 		Params: s.params.Name()}
+	if s.o.Compact {
+		st.Mode = config.ModeCompact
+	}
 	for _, f := range found {
 		st.Channels = append(st.Channels, f.Channel())
 	}
@@ -162,7 +166,7 @@ func (s *stage) configure(stream config.Stream) error {
 	}
 	s.agent = &config.Agent{
 		Device: deviceName, Broker: conn[0],
-		Keys:       config.AgentKeys{PublicKey: s.path("for-agent", keyholder.PublicFile)},
+		Keys:       s.agentKeys(),
 		SigningKey: agentKey, State: s.path("agent.state"), Streams: []config.Stream{stream},
 		StopTimeout: 5 * time.Second,
 	}
@@ -182,6 +186,9 @@ func (s *stage) configure(stream config.Stream) error {
 		Name: "holder", Broker: conn[2], KeySet: s.path("holder"),
 		Evaluators: []config.Signer{{Name: evaluatorName, PublicKey: cloudPublic}},
 	}
+	if s.o.Web {
+		s.holder.State, s.holder.Console = s.path("holder.state"), &config.Console{Listen: s.o.Listen}
+	}
 	s.agent.SetDefaults()
 	s.evaluator.SetDefaults()
 	s.holder.SetDefaults()
@@ -193,6 +200,14 @@ func (s *stage) configure(stream config.Stream) error {
 	}
 	s.announce(stream, left)
 	return nil
+}
+
+// agentKeys says which key the agent encrypts with.
+func (s *stage) agentKeys() config.AgentKeys {
+	if s.o.Compact {
+		return config.AgentKeys{BoardKey: s.path("for-agent", keyset.BoardFile)}
+	}
+	return config.AgentKeys{PublicKey: s.path("for-agent", keyholder.PublicFile)}
 }
 
 // announce fills in the cast.
@@ -227,6 +242,9 @@ func (s *stage) makeKeys() (err error) {
 			needs.Bootstrap = keyset.BootstrapFast
 		}
 	}
+	if s.o.Compact {
+		needs.Bootstrap = keyset.BootstrapSmall // quicker to make, and half the memory
+	}
 	if s.set, err = keyholder.Create(s.holder.KeySet, keyholder.CreateOptions{Params: s.params, Needs: needs,
 		Context: s.context()}); err != nil {
 		return err
@@ -242,7 +260,14 @@ func (s *stage) makeKeys() (err error) {
 	}
 	m := s.set.Manifest()
 	s.agent.Keys.Holder, s.evaluator.Keys.Holder = m.Fingerprint(), []string{m.Fingerprint()}
-	if _, err = s.set.Export(keyholder.RoleAgent, s.path("for-agent"), keyholder.ExportOptions{}); err != nil {
+	var forAgent keyholder.ExportOptions
+	if s.o.Compact {
+		forAgent.Device = deviceName
+		if _, err := s.set.AddDevice(deviceName, keyholder.DeviceOptions{Context: s.context()}); err != nil {
+			return err
+		}
+	}
+	if _, err = s.set.Export(keyholder.RoleAgent, s.path("for-agent"), forAgent); err != nil {
 		return err
 	}
 	_, err = s.set.Export(keyholder.RoleEvaluator, s.path("for-evaluator"), keyholder.ExportOptions{})

@@ -235,6 +235,40 @@ func TestExamineKeyHolder(t *testing.T) {
 	}
 }
 
+// What protects the page of a key holder is examined as well.
+func TestConsoleFiles(t *testing.T) {
+	ca, err := tlsutil.NewDevCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := ca.Server("console.example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM, keyPEM, err := tlsutil.PEM(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	page := config.Console{Listen: "0.0.0.0:9470", Cert: write(t, filepath.Join(dir, "c.pem"), string(certPEM), 0o644),
+		Key: write(t, filepath.Join(dir, "c.key"), string(keyPEM), 0o644)}
+	r := &Report{Checks: consoleFiles(&page)}
+	if c := find(t, r, "console"); c.Status != OK || !strings.Contains(c.Detail, "over TLS") {
+		t.Errorf("%+v", c)
+	}
+	if c := find(t, r, "console TLS key"); c.Status != Fail || !strings.Contains(c.Remedy, "chmod 600") {
+		t.Errorf("a key that others can read: %+v", c)
+	}
+	// The certificate is for a day.
+	if c := find(t, r, "console certificate"); c.Status != Warn || c.Remedy != "renew it" {
+		t.Errorf("%+v", c)
+	}
+	local := consoleFiles(&config.Console{Listen: "127.0.0.1:9470"})
+	if len(local) != 1 || !strings.Contains(local[0].Detail, "for this machine alone") || consoleFiles(nil) != nil {
+		t.Errorf("%+v", local)
+	}
+}
+
 // How the way to the broker is secured: a certificate that is valid for long is in
 // order, and so is a broker on this machine without TLS.
 func TestSecured(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -52,10 +53,11 @@ const (
 	maxSecretSize = 16 << 20
 )
 
-// noSecrets looks for secret keys of ciphertexts in and below dirs, by the contents of
+// noSecrets looks for secret keys of ciphertexts other than own in and below dirs, by the contents of
 // files rather than their names.
-func noSecrets(name string, dirs []string) Check {
+func noSecrets(name string, dirs []string, own ...string) Check {
 	c := Check{Name: name, Status: OK}
+	own = resolved(own)
 	scanned, found := 0, []string{}
 	visited := map[string]bool{}
 	for _, dir := range dirs {
@@ -83,7 +85,7 @@ func noSecrets(name string, dirs []string) Check {
 				return fs.SkipAll
 			}
 			scanned++
-			if holdsSecret(path, d) {
+			if !slices.Contains(own, path) && holdsSecret(path, d) {
 				found = append(found, path)
 			}
 			return nil
@@ -99,6 +101,18 @@ func noSecrets(name string, dirs []string) Check {
 		c.Status, c.Detail = Info, fmt.Sprintf("none in the first %d files", scanned)
 	}
 	return c
+}
+
+// resolved returns paths as a walk names them.
+func resolved(paths []string) []string {
+	out := make([]string, len(paths))
+	for i, path := range paths {
+		out[i], _ = filepath.Abs(path)
+		if to, err := filepath.EvalSymlinks(out[i]); err == nil {
+			out[i] = to
+		}
+	}
+	return out
 }
 
 // holdsSecret reports whether a file is a serialised secret key: whether decoding accepts

@@ -121,7 +121,8 @@ func TestNothingToSteal(t *testing.T) {
 	}
 	// A bound that is reached is said.
 	clock := time.Unix(0, 0)
-	if w := walk([]string{dir}, own, func() time.Time { clock = clock.Add(time.Minute); return clock }); !w.cut {
+	later := func() time.Time { clock = clock.Add(time.Minute); return clock }
+	if w := walk([]string{dir}, []string{own}, later); !w.cut {
 		t.Error("a walk without end")
 	}
 }

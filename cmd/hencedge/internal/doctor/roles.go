@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -66,6 +68,9 @@ func roles(ctx context.Context, o Options) []Check {
 // the programs that it executes.
 func believed(cfg *config.Agent) []string {
 	out := []string{cfg.Keys.PublicKey, cfg.Broker.CA, cfg.Broker.Cert}
+	if cfg.Keys.BoardKey != "" {
+		out = append(out, cfg.Keys.BoardKey)
+	}
 	for _, in := range cfg.Inputs {
 		switch {
 		case in.Exec != nil:
@@ -121,10 +126,27 @@ func agentFiles(cfg *config.Agent, dir string, roots []string) []Check {
 		}
 		return append(out, c)
 	}
-	out = append(out, publicKeys(cfg)...)
-	out = append(out, pinnedHolder("key holder of the agent", filepath.Dir(cfg.Keys.PublicKey), cfg.Keys.Holder))
-	dirs := []string{dir, filepath.Dir(cfg.Keys.PublicKey), filepath.Dir(cfg.State), filepath.Dir(cfg.SigningKey)}
-	return append(out, noSecrets("secrets on this board", dirs), nothingToSteal(roots, cfg.SigningKey))
+	keys := filepath.Dir(cmp.Or(cfg.Keys.PublicKey, cfg.Keys.BoardKey))
+	dirs, own := []string{dir, keys, filepath.Dir(cfg.State), filepath.Dir(cfg.SigningKey)}, []string{cfg.SigningKey}
+	if cfg.Keys.BoardKey != "" {
+		out, own = append(out, boardKey(cfg)), append(own, cfg.Keys.BoardKey)
+	}
+	if !cfg.AllCompact() {
+		out = append(out, publicKeys(cfg)...)
+	}
+	out = append(out, pinnedHolder("key holder of the agent", keys, cfg.Keys.Holder))
+	return append(out, noSecrets("secrets on this board", dirs, own...), nothingToSteal(roots, own...))
+}
+
+// boardKey checks the key of the device's compact windows, which is a secret.
+func boardKey(cfg *config.Agent) Check {
+	c := privateFile("agent board key", cfg.Keys.BoardKey)
+	if c.Status == OK {
+		c.Status = Warn
+		c.Detail += ": compact windows, whoever takes this board can read those of " + cfg.Device + ", and nothing else"
+		c.Remedy = "rotate the key set when a board is stolen"
+	}
+	return c
 }
 
 // signingKey checks the device's signing key, which need not exist before the first start.
@@ -240,5 +262,19 @@ func holderFiles(cfg *config.KeyHolder) []Check {
 		out = append(out, privateFile(fmt.Sprintf("secret key of epoch %d", e.Epoch),
 			filepath.Join(set.Dir(), e.Dir(), keyholder.SecretFile)))
 	}
-	return out
+	return append(out, consoleFiles(cfg.Console)...)
+}
+
+// consoleFiles looks at the page of "results serve", if there is one.
+func consoleFiles(page *config.Console) []Check {
+	if page == nil {
+		return nil
+	}
+	c := Check{Name: "console", Status: OK, Detail: "the page is at " + page.Listen + ", for this machine alone"}
+	if page.Cert == "" {
+		return []Check{c}
+	}
+	c.Detail = "the page is at " + page.Listen + ", over TLS"
+	return []Check{c, privateFile("console TLS key", page.Key),
+		certificate("console certificate", page.Cert, time.Now())}
 }

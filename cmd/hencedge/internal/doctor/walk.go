@@ -67,13 +67,10 @@ type walked struct {
 
 // walk looks at every regular file below roots that this user can open, for secret
 // keys of ciphertexts and for signing keys other than own.
-func walk(roots []string, own string, now func() time.Time) walked {
+func walk(roots, own []string, now func() time.Time) walked {
 	var w walked
 	end := now().Add(maxWalk)
-	own, _ = filepath.Abs(own)
-	if to, err := filepath.EvalSymlinks(own); err == nil {
-		own = to
-	}
+	own = resolved(own)
 	seen := map[string]bool{}
 	looked := 0
 	for _, root := range roots {
@@ -116,9 +113,10 @@ func walk(roots []string, own string, now func() time.Time) walked {
 			}
 			w.files++
 			switch {
+			case slices.Contains(own, path):
 			case secretHead(head) && holdsSecret(path, d):
 				w.secrets = append(w.secrets, path)
-			case bytes.HasPrefix(head, signingHead) && path != own:
+			case bytes.HasPrefix(head, signingHead):
 				w.signing = append(w.signing, path)
 			}
 			return nil
@@ -140,8 +138,8 @@ func headOf(path string) (head []byte, ok bool) {
 }
 
 // nothingToSteal proves, within the bounds of a walk, that a device in public-key
-// mode holds no key that decrypts: none in any file that this user can read.
-func nothingToSteal(roots []string, own string) Check {
+// mode holds no key that decrypts: none in any file that this user can read but own.
+func nothingToSteal(roots []string, own ...string) Check {
 	c := Check{Name: "keys that this user can read", Status: OK}
 	w := walk(roots, own, time.Now)
 	who := "this user"

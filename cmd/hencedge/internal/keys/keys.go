@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,7 +29,8 @@ func Command(c *cli.App) *cobra.Command {
 never leaves it unless you export it on purpose, the public key for agents, and the
 evaluation keys for evaluators. Rotation adds an epoch. Results of earlier epochs can
 still be decrypted.`,
-		a.newCommand(), a.showCommand(), a.exportCommand(), a.verifyCommand(), a.rotateCommand(), a.identityCommand())
+		a.newCommand(), a.showCommand(), a.exportCommand(), a.deviceCommand(), a.verifyCommand(), a.rotateCommand(),
+		a.identityCommand())
 }
 
 func (a *app) newCommand() *cobra.Command {
@@ -165,14 +165,13 @@ func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err err
 // progress returns a function that shows on standard error how many keys are made, and
 // that fails when ctx ends. done removes the line.
 func (a *app) progress(ctx context.Context) (progress func(keyholder.Progress) error, done func()) {
-	f, ok := a.Std.Err.(*os.File)
-	p := &cli.Progress{What: "keys", Out: a.Std.Err, Terminal: ok && cli.IsTerminal(f)}
+	p := a.Progress("keys")
 	return func(at keyholder.Progress) error {
 		if ctx.Err() != nil {
 			return errors.New("interrupted; no key was kept")
 		}
 		if at.Done > 0 && at.Total > 1 { // the public key takes no time beside the others
-			p.Update(at.Done-1, at.Total-1)
+			p.Update(int64(at.Done-1), int64(at.Total-1))
 		}
 		return nil
 	}, p.Done
@@ -210,12 +209,14 @@ func (a *app) showCommand() *cobra.Command {
 func (a *app) rotateCommand() *cobra.Command {
 	var dir string
 	var overlap time.Duration
+	var drop []string
 	var f needsFlags
 	cmd := &cobra.Command{
 		Use:   "rotate",
 		Short: "add an epoch with fresh keys",
 		Long: `rotate adds an epoch with fresh keys and makes it the current one. It keeps the
 rotations of the current epoch unless --for, --rotations or --bootstrap says otherwise.
+Devices with keys of compact windows get new ones, but for those of --drop.
 
 Then export again, to new directories: first for the evaluators, which then know both
 epochs, and after that for the agents. A running "results watch" needs nothing. Readings
@@ -241,9 +242,15 @@ them can always be decrypted.`,
 					set.Parameters().Name())
 			}
 			progress, done := a.progress(cmd.Context())
-			o := keyholder.RotateOptions{Overlap: overlap, Progress: progress}
+			o := keyholder.RotateOptions{Overlap: overlap, Progress: progress, Drop: drop}
 			if f.forFile != "" || f.rotations != nil || f.bootstrap != "" {
 				o.Needs = &n
+				m := set.Manifest()
+				if left := len(m.Current().CompactDevices()) - len(drop); left > 0 &&
+					n.Bootstrap == keyset.BootstrapNone {
+					return cli.UsageHint(cmd, fmt.Errorf("%d devices have keys of compact windows, which need those "+
+						"of bootstrapping: add --bootstrap fast or small, or drop the devices with --drop", left))
+				}
 				if err := a.announce(set.Parameters(), n); err != nil {
 					return cli.UsageHint(cmd, err)
 				}
@@ -259,13 +266,14 @@ them can always be decrypted.`,
 	cmd.Flags().StringVar(&dir, "dir", DefaultDir, "key set directory")
 	cmd.Flags().DurationVar(&overlap, "overlap", 30*24*time.Hour,
 		"how long readings under the old epoch are accepted; 0 means for ever")
+	cmd.Flags().StringSliceVar(&drop, "drop", nil, "devices that get no keys of compact windows any more")
 	f.register(cmd)
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
 func (a *app) exportCommand() *cobra.Command {
-	var dir, role, out string
+	var dir, role, out, device string
 	var symmetric bool
 	var epoch uint32
 	cmd := &cobra.Command{
@@ -274,14 +282,16 @@ func (a *app) exportCommand() *cobra.Command {
 		Long: `export writes exactly what a role may hold to an empty or new directory:
 
   agent       public.key
-  evaluator   evaluation.key of every epoch that is still accepted
+  evaluator   evaluation.key of every epoch that is still accepted, and the keys of
+              compact windows of all devices
 
 It adds keyset.json, which describes the export, and keyset.cose, the holder's
 signature over that and over the digests of the files.
 
 --symmetric gives an agent the secret key too. The agent then sends half the bytes, but
 whoever takes the board can read everything under this key set. Give such a device a key
-set of its own.`,
+set of its own. --device gives an agent board.key too, the key of its compact windows
+("hencedge keys device").`,
 		Example: `  hencedge keys export --role agent --out for-agents
   hencedge keys export --role evaluator --out for-evaluators`,
 		Args: cli.NoArgs,
@@ -297,11 +307,20 @@ set of its own.`,
 				return cli.UsageHint(cmd,
 					errors.New("--symmetric is for agents: an evaluator never holds a secret key"))
 			}
+			if device != "" && (symmetric || r != keyholder.RoleAgent) {
+				return cli.UsageHint(cmd, errors.New("--device is for --role agent without --symmetric"))
+			}
 			set, err := keyholder.Open(dir)
 			if err != nil {
 				return err
 			}
-			done, err := set.Export(r, out, keyholder.ExportOptions{Symmetric: symmetric, Epoch: epoch})
+			p := a.Progress("bytes")
+			done, err := set.Export(r, out, keyholder.ExportOptions{Symmetric: symmetric, Device: device,
+				Epoch: epoch, Progress: func(copied, total int64) error {
+					p.Update(copied, total)
+					return interrupted(cmd.Context())
+				}})
+			p.Done()
 			if err != nil {
 				return err
 			}
@@ -312,16 +331,29 @@ set of its own.`,
 	cmd.Flags().StringVar(&role, "role", "", "agent or evaluator")
 	cmd.Flags().StringVar(&out, "out", "", "directory to write, empty or new")
 	cmd.Flags().BoolVar(&symmetric, "symmetric", false, "give an agent the secret key (read the help first)")
+	cmd.Flags().StringVar(&device, "device", "", "give an agent the key of this device's compact windows")
 	cmd.Flags().Uint32Var(&epoch, "epoch", 0,
 		"only this epoch (default: the current one for agents, all accepted ones for evaluators)")
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
+// interrupted fails once ctx has ended.
+func interrupted(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return errors.New("interrupted; nothing was left behind")
+	}
+	return nil
+}
+
 func (a *app) exported(done *keyholder.Exported) error {
 	if done.Secret {
 		fmt.Fprintf(a.Std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under this "+
 			"key set\n", done.Dir)
+	}
+	if done.Device != "" {
+		fmt.Fprintf(a.Std.Err, "warning: %s holds the key of device %s; whoever reads it can decrypt the compact "+
+			"windows of that device\n", done.Dir, done.Device)
 	}
 	if a.JSON {
 		return cli.JSONLine(a.Std.Out, struct {
@@ -330,11 +362,15 @@ func (a *app) exported(done *keyholder.Exported) error {
 			Epochs []uint32       `json:"epochs"`
 			Files  []string       `json:"files"`
 			Secret bool           `json:"secret"`
+			Device string         `json:"device,omitempty"`
 			Holder string         `json:"holder"`
-		}{done.Role, done.Dir, done.Epochs, done.Files, done.Secret, done.Holder})
+		}{done.Role, done.Dir, done.Epochs, done.Files, done.Secret, done.Device, done.Holder})
 	}
 	lines := evaluatorLines(done.Dir, done.Holder)
-	if done.Role == keyholder.RoleAgent {
+	switch {
+	case done.Device != "":
+		lines = boardLines(done.Dir, done.Device, done.Holder)
+	case done.Role == keyholder.RoleAgent:
 		lines = agentLines(done.Dir, done.Secret, done.Holder)
 	}
 	_, err := fmt.Fprintf(a.Std.Out, "wrote for %s to %s: %s\n\n%s", done.Role, done.Dir,
@@ -351,6 +387,13 @@ func agentLines(dir string, symmetric bool, holder string) string {
 	}
 	return fmt.Sprintf("# agent.yaml\nkeys: {public_key: %s, holder: %s}\n", filepath.Join(dir, keyholder.PublicFile),
 		holder)
+}
+
+// boardLines returns what agent.yaml says of an export in dir for streams of mode compact.
+func boardLines(dir, device, holder string) string {
+	return fmt.Sprintf("# agent.yaml\ndevice: %s\nkeys: {board_key: %s, holder: %s}\n"+
+		"# with streams of other modes: also public_key: %s\n", device, filepath.Join(dir, keyset.BoardFile), holder,
+		filepath.Join(dir, keyholder.PublicFile))
 }
 
 // evaluatorLines returns what evaluator.yaml says of an export in dir.
@@ -414,6 +457,9 @@ func rotations(e keyholder.Epoch) string {
 	}
 	if e.Bootstrap != keyset.BootstrapNone {
 		parts = append(parts, fmt.Sprintf("bootstrapping (%s)", e.Bootstrap))
+	}
+	if n := len(e.CompactDevices()); n > 0 {
+		parts = append(parts, fmt.Sprintf("compact windows (%d devices)", n))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "none")

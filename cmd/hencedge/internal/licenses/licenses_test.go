@@ -36,7 +36,7 @@ func TestEveryModuleIsListed(t *testing.T) {
 	}
 	for _, want := range []string{
 		"\ngithub.com/eclipse/paho.mqtt.golang v", "EPL-2.0, BSD-3-Clause (EDL 1.0)", "Eclipse Public License - v 2.0",
-		"Eclipse Distribution License - v 1.0", "go mod download",
+		"Eclipse Distribution License - v 1.0", "go mod download", "\nnpm:uplot 1.", "Copyright (c) 2022 Leon Sorokin",
 	} {
 		if !strings.Contains(Text, want) {
 			t.Errorf("the list lacks %q", want)

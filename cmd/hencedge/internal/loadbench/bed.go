@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/henc/compact"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -43,12 +44,13 @@ type device struct {
 	topic  string
 	key    *transport.SigningKey
 	bodies []body // used in rotation: window n has bodies[n % len]
+	board  *board // of compact windows; else nil
 }
 
 // body is an encrypted window and its plaintext.
 type body struct {
 	values     [][]float64 // by channel
-	ciphertext []byte
+	ciphertext []byte      // none of compact windows, each of which is encrypted for its number
 }
 
 func (b *bed) remark(format string, args ...any) { b.o.Remark(fmt.Sprintf(format, args...)) }
@@ -61,6 +63,7 @@ func (b *bed) close() error {
 	}
 	for _, d := range b.devices {
 		d.key.Wipe()
+		d.board.wipe()
 	}
 	if b.dir != "" {
 		err = errors.Join(err, os.RemoveAll(b.dir))
@@ -72,6 +75,9 @@ func (b *bed) path(name string) string { return filepath.Join(b.dir, name) }
 
 // ciphertextBytes returns the size of a window's ciphertext.
 func (b *bed) ciphertextBytes() int64 {
+	if b.o.Compact > 0 {
+		return int64(compact.Bytes(b.stream.Readings(), compact.Precision(b.o.Compact)))
+	}
 	return int64(b.o.Params.CiphertextBytes(b.o.Params.Depth(), b.o.Seeded))
 }
 
@@ -79,6 +85,9 @@ func (b *bed) ciphertextBytes() int64 {
 func (b *bed) free() int64 {
 	return b.o.Memory - b.ciphertextBytes()*int64(b.o.Windows)*int64(len(b.devices))
 }
+
+// classed reports whether the devices are of one class, so that their windows share ciphertexts.
+func (b *bed) classed() bool { return b.o.Places > 0 || b.o.Compact > 0 }
 
 // slotRoom bounds what sealing and chunks add to a ciphertext, in bytes. It has some to spare,
 // because numbers in headers differ in length.

@@ -57,6 +57,12 @@ func (b *bed) describe() error {
 			config.Channel{Name: channelName(k), Unit: "1", Range: [2]float64{0, 100}},
 		)
 	}
+	if b.o.Compact > 0 {
+		st.Mode, st.Precision = config.ModeCompact, b.o.Compact
+		st.SetDefaults()
+		b.stream = st
+		return b.checkCompact()
+	}
 	st.SetDefaults()
 	if slots := b.o.Params.Slots() / max(b.o.Places, 1); st.Slots() > slots {
 		of, instead := "", ""
@@ -107,7 +113,7 @@ func (b *bed) configure() (err error) {
 		b.cfg.Broker.TopicPrefix = fmt.Sprintf("hencedge/load-%08x", rand.Uint32())
 	}
 	class := ""
-	if b.o.Places > 0 {
+	if b.classed() {
 		class = eachDevice
 		b.cfg.Classes = []config.Class{{Name: class, Streams: []config.Stream{b.stream}}}
 	}
@@ -158,7 +164,7 @@ func (b *bed) readAll() error {
 		}
 	}
 	for _, d := range b.devices {
-		if !read[d.name] && b.o.Places == 0 {
+		if !read[d.name] && !b.classed() {
 			return fmt.Errorf("%w: no program reads device %s: let one read %q, or use fewer --devices", ErrOptions,
 				d.name, eachDevice)
 		}

@@ -260,10 +260,13 @@ func (c *checker) object(topic string, sealed []byte, transient bool, at time.Ti
 			return err
 		}
 	}
+	if transient { // copied before the lock, which all results want at a time
+		sealed = bytes.Clone(sealed)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.came.Broadcast()
-	k := &kept{topic: topic}
+	k := &kept{topic: topic, sealed: sealed}
 	for i := range results {
 		t := of[i]
 		inputs, err := c.count(t, &results[i], at)
@@ -275,13 +278,9 @@ func (c *checker) object(topic string, sealed []byte, transient bool, at time.Ti
 		}
 		t.taken++
 	}
-	if len(k.results) == 0 {
-		return nil
+	if len(k.results) > 0 {
+		c.kept = append(c.kept, k)
 	}
-	if k.sealed = sealed; transient {
-		k.sealed = bytes.Clone(sealed)
-	}
-	c.kept = append(c.kept, k)
 	return nil
 }
 
@@ -340,6 +339,9 @@ func (c *checker) header(t *tracked, topic string, m *transport.Meta, packed boo
 	want := cmp.Or(t.planned.Topic, transport.ResultTopic(c.bed.cfg.Broker.TopicPrefix, m.Program))
 	if packed { // in any slot
 		want = transport.ResultTopic(c.bed.cfg.Broker.TopicPrefix, transport.PackProgram)
+		out.Slot = m.Post.Slot
+	}
+	if c.bed.o.Compact > 0 && m.Post != nil && circuit.Reads(m.Post.Slot) { // at a place that the service chose
 		out.Slot = m.Post.Slot
 	}
 	switch {

@@ -32,6 +32,9 @@ func (b *bed) makeKeys() (err error) {
 			needs.Bootstrap = keyset.BootstrapFast
 		}
 	}
+	if b.o.Compact > 0 {
+		needs.Bootstrap = keyset.BootstrapFast
+	}
 	if b.set, err = keyholder.Create(b.path("holder"), keyholder.CreateOptions{Params: b.o.Params,
 		Needs: needs}); err != nil {
 		return err
@@ -44,6 +47,9 @@ func (b *bed) makeKeys() (err error) {
 		}
 	}
 	if err := b.set.Approve(approvals...); err != nil {
+		return err
+	}
+	if err := b.makeBoards(); err != nil {
 		return err
 	}
 	manifest := b.set.Manifest()
@@ -63,18 +69,23 @@ func (b *bed) makeKeys() (err error) {
 	return b.reader.Load()
 }
 
+// secretKey reads the secret key, which the caller wipes.
+func (b *bed) secretKey(ctx *henc.Context) (*secret.Key, error) {
+	epoch := b.set.Manifest().Epochs[0]
+	raw, err := os.ReadFile(filepath.Join(b.set.Dir(), epoch.Dir(), keyholder.SecretFile))
+	if err != nil {
+		return nil, err
+	}
+	defer clear(raw)
+	return secret.Unmarshal(ctx, raw)
+}
+
 // encryptor returns the encryptor of the windows, its secret key, which the caller wipes even
 // after an error, and its public key.
 func (b *bed) encryptor(
 	ctx *henc.Context,
 ) (e henc.RealEncryptor, key *secret.Key, public *henc.PublicKey, err error) {
-	epoch := b.set.Manifest().Epochs[0]
-	raw, err := os.ReadFile(filepath.Join(b.set.Dir(), epoch.Dir(), keyholder.SecretFile))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer clear(raw)
-	if key, err = secret.Unmarshal(ctx, raw); err != nil {
+	if key, err = b.secretKey(ctx); err != nil {
 		return nil, nil, nil, err
 	}
 	if public, err = key.PublicKey(); err != nil {
@@ -89,6 +100,9 @@ func (b *bed) encryptor(
 
 // encrypt makes the windows that every device keeps in rotation.
 func (b *bed) encrypt() error {
+	if b.o.Compact > 0 {
+		return b.encryptCompact()
+	}
 	ctx, err := henc.NewContext(b.o.Params)
 	if err != nil {
 		return err
@@ -128,19 +142,9 @@ func (b *bed) encrypt() error {
 	return nil
 }
 
-// window makes window n of a device. Each channel is a slow wave with noise around a random
-// centre.
+// window makes window n of a device.
 func (b *bed) window(ctx *henc.Context, e henc.RealEncryptor, device, n uint64) (w body, err error) {
-	r := rand.New(rand.NewPCG(device, n))
-	for range b.stream.Channels {
-		centre, height, phase := 20+60*r.Float64(), 15*r.Float64(), 2*math.Pi*r.Float64()
-		values := make([]float64, b.o.Samples)
-		for i := range values {
-			turn := 2 * math.Pi * float64(i) / float64(b.o.Samples)
-			values[i] = centre + height*math.Sin(turn+phase) + 2*r.Float64() - 1
-		}
-		w.values = append(w.values, values)
-	}
+	w.values = b.samples(device, n)
 	first := b.stream.Place(b.devices[device].place, b.o.Params.Slots())
 	slots := make([]float64, first+b.stream.Slots())
 	source.FillSlots(slots[first:], b.stream, w.values)
@@ -151,4 +155,20 @@ func (b *bed) window(ctx *henc.Context, e henc.RealEncryptor, device, n uint64) 
 	defer ctx.Ring().Free(ct.Value)
 	w.ciphertext, err = ctx.MarshalCiphertext(ct)
 	return w, err
+}
+
+// samples makes what window n of a device holds: each channel is a slow wave with noise around a
+// random centre.
+func (b *bed) samples(device, n uint64) (out [][]float64) {
+	r := rand.New(rand.NewPCG(device, n))
+	for range b.stream.Channels {
+		centre, height, phase := 20+60*r.Float64(), 15*r.Float64(), 2*math.Pi*r.Float64()
+		values := make([]float64, b.o.Samples)
+		for i := range values {
+			turn := 2 * math.Pi * float64(i) / float64(b.o.Samples)
+			values[i] = centre + height*math.Sin(turn+phase) + 2*r.Float64() - 1
+		}
+		out = append(out, values)
+	}
+	return out
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker/mosquitto"
 )
@@ -123,7 +124,7 @@ func TestPackedSegment(t *testing.T) {
 		len(s.delays) != 30 {
 		t.Errorf("%d windows, %d results, %d checked, %d delays", s.fed, results, s.checked.results, len(s.delays))
 	}
-	objects := s.end.stages["publish"].count
+	objects := s.end.stages["seal"].count // which ends before anybody has the result
 	if s.checked.worst <= 0 || s.checked.worst > 1 || objects < 5 || objects >= 30 || s.end.stages["pack"].count != 30 {
 		t.Errorf("largest error %g of its bound, %d objects, %+v", s.checked.worst, objects, s.end.stages)
 	}
@@ -430,4 +431,60 @@ func TestRounds(t *testing.T) {
 	}()
 	r.end()
 	<-begun
+}
+
+// TestCompactSegment: compact windows of two devices come back as results within their promise. It
+// makes keys of boot15 and bootstraps.
+func TestCompactSegment(t *testing.T) {
+	if os.Getenv("HENCEDGE_TEST_DEEP") == "" {
+		testenv.Missing(t, "deep", "HENCEDGE_TEST_DEEP is not set")
+	}
+	o := testOptions(t)
+	o.Compact, o.Samples, o.Channels = 12, 64, 1
+	var err error
+	if o.Params, err = henc.Named("boot15"); err != nil {
+		t.Fatal(err)
+	}
+	h := runningWith(t, o)
+	s, err := h.run(t.Context(), shortLoad(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if results := s.end.results - s.start.results; s.fed != 4 || results != 8 || s.checked.results != 8 ||
+		s.checked.worst <= 0 || s.checked.worst > 1 {
+		t.Errorf("%d windows, %d results, %d checked, largest error %g of its bound", s.fed, results,
+			s.checked.results, s.checked.worst)
+	}
+}
+
+// TestCompactOptions: what has no compact form is refused before keys are made.
+func TestCompactOptions(t *testing.T) {
+	boot15, err := henc.Named("boot15")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change func(*Options)
+		want   string
+	}{
+		{func(o *Options) { o.Compact = 13 }, "--compact 13: use 12 or 16"},
+		{func(o *Options) { o.Compact, o.Seeded = 12, true }, "leave out --seeded"},
+		{func(o *Options) { o.Compact, o.Places = 12, 2 }, "leave out --seeded and --places"},
+		{func(o *Options) { o.Compact = 12 }, "--compact 12 --params edge12-d1"},
+		{func(o *Options) { o.Compact, o.Params = 16, boot15 }, "--compact 16 --params boot15"},
+		{func(o *Options) { o.Compact, o.Params, o.Samples = 12, boot15, 4096 }, "use fewer --samples"},
+	} {
+		o := testOptions(t)
+		c.change(&o)
+		err := o.check()
+		if err == nil {
+			var b *bed
+			if b, err = newBed(o); b != nil {
+				_ = b.close()
+			}
+		}
+		if !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
 }

@@ -7,7 +7,7 @@
 //	segment  seal windows, feed them, wait for their results       segment.go, seal.go, measure.go
 //	house    the service, and the way to it                        open.go, mqtt.go, inprocess.go, house.go
 //	checker  counts results, compares headers, decrypts samples    verify.go, checker.go
-//	bed      keys, devices, encrypted windows, configuration       build.go, keys.go, programs.go, bed.go
+//	bed      keys, devices, encrypted windows, configuration       build.go, keys.go, compact.go, programs.go, bed.go
 //
 // Sealing a window costs about as much as all that the service does with it, on the same
 // cores. So all windows of a segment are sealed before its clock starts. They lie outside
@@ -41,6 +41,7 @@ type Options struct {
 	Windows  int    // different ciphertexts per device, sealed again and again
 	Workers  int    // of the evaluator; 0: one per processor
 	Seeded   bool   // a seed replaces half of each ciphertext
+	Compact  int    // bits of precision of compact windows; 0: the windows are large
 	// Places is how many windows of a class share a ciphertext when they are added up; 0: the
 	// devices are of no class.
 	Places int
@@ -119,6 +120,8 @@ func (o *Options) check() error {
 			fmt.Sprintf("--within %v: use 10ms to %v", o.Within, patience/2)},
 		{o.Places != 0 && (o.Places < 2 || o.Places > o.Params.Slots() || o.Places&(o.Places-1) != 0),
 			fmt.Sprintf("--places %d: use a power of two from 2 to %d", o.Places, o.Params.Slots())},
+		{o.Compact != 0 && o.Compact != 12 && o.Compact != 16, fmt.Sprintf("--compact %d: use 12 or 16", o.Compact)},
+		{o.Compact != 0 && (o.Seeded || o.Places != 0), "--compact: leave out --seeded and --places"},
 		{o.Samples < 1, fmt.Sprintf("--samples %d: use at least 1", o.Samples)},
 		{o.Workers < 0, fmt.Sprintf("--workers %d: use at least 0", o.Workers)},
 		{o.Length < 100*time.Millisecond || o.Length > time.Hour,

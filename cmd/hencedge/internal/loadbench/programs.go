@@ -149,9 +149,9 @@ func (b *bed) multiplied(list []config.Program) ([]config.Program, error) {
 			}
 		}
 		switch {
-		case each == 0 && b.o.Places > 0:
-			return nil, fmt.Errorf("%w: program %s: with --places the inputs of all programs are of %q", ErrOptions,
-				p.Name, eachDevice)
+		case each == 0 && b.classed():
+			return nil, fmt.Errorf("%w: program %s: with --places or --compact the inputs of all programs are of %q",
+				ErrOptions, p.Name, eachDevice)
 		case each == 0:
 			out = append(out, p)
 			continue
@@ -170,7 +170,7 @@ func (b *bed) multiplied(list []config.Program) ([]config.Program, error) {
 				p.Name,
 			)
 		}
-		if b.o.Places > 0 { // each device is of one class
+		if b.classed() { // each device is of one class
 			p.For, p.Inputs = eachDevice, maps.Clone(p.Inputs)
 			for name, ref := range p.Inputs {
 				p.Inputs[name] = strings.TrimPrefix(ref, eachDevice+"/")

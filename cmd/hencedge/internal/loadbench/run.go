@@ -201,7 +201,7 @@ func (h *house) record(list []*segment, one int64) benchmark.LoadRecord {
 		Limbs: p.LimbsAt(h.meta.Level), Dnum: p.Dnum(h.meta.Level), Backend: b.Name(), Device: b.Device(),
 		GPUs: len(h.o.GPUs), Cores: runtime.GOMAXPROCS(0), Workers: cmp.Or(h.o.Workers, runtime.GOMAXPROCS(0)),
 		Broker: cmp.Or(h.o.Broker, "none"), Devices: len(h.devices), Programs: expressions(h.given),
-		Samples: h.o.Samples, Channels: h.o.Channels, Rotation: h.o.Windows, Seeded: h.o.Seeded,
+		Samples: h.o.Samples, Channels: h.o.Channels, Rotation: h.o.Windows, Seeded: h.o.Seeded, Compact: h.o.Compact,
 		Pack: h.o.Pack, Places: h.o.Places,
 		Segments: len(list), Prepared: int64(len(h.arena.memory)), CheckEvery: one,
 		CiphertextBytes: int(h.ciphertextBytes())}

@@ -47,6 +47,9 @@ func (b *bed) sealOne(p *prepared, room []byte) error {
 	m.Place = uint32(d.place)
 	m.Start = (b.begin + p.n) * int64(every)
 	m.End = m.Start + int64(every)
+	if b.o.Compact > 0 {
+		return b.sealCompact(p, m, room)
+	}
 	sealed, err := transport.Seal(m, d.bodies[p.n%int64(len(d.bodies))].ciphertext, d.key)
 	if err != nil {
 		return err

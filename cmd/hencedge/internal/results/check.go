@@ -1,6 +1,8 @@
 package results
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/access"
@@ -46,7 +48,7 @@ evaluator's file.`,
 					cfg.Broker.Cert)...)
 				warnings = append(warnings, access.Unwritable(systemd.KeyHolder, file, cfg.State)...)
 				if !noKeys {
-					err = keyholder.Check(cfg)
+					err = errors.Join(keyholder.Check(cfg), checkPage(cfg))
 				}
 			}
 			return a.Checked(file, err, warnings)

@@ -122,7 +122,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags,
 		return err
 	}
 	defer release()
-	s := &session{cfg: cfg, flags: w, log: log}
+	s := &session{cfg: cfg, flags: w, log: log, reader: r}
 	if s.service, err = a.newHolderService(w.out, log); err != nil {
 		return err
 	}
@@ -206,6 +206,7 @@ func (w *watchFlags) complete(cfg *config.KeyHolder) {
 // session hands on what a watch reads and refuses.
 type session struct {
 	cfg     *config.KeyHolder
+	reader  *keyholder.Reader
 	flags   watchFlags
 	service *holderService
 	write   func(*keyholder.Result) error

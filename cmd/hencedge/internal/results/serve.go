@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,8 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyholder/store"
+	"github.com/hencedge/hencedge/keyholder/store/parquet"
+	"github.com/hencedge/hencedge/keyholder/store/sink"
 )
 
 // storeCommands returns the commands for the database of results.
@@ -67,22 +71,43 @@ func keepInStore(ctx context.Context, s *session) (finish func() error, err erro
 		s.log.Warn("receipts is false: results that were taken and are not in the database yet are lost when this " +
 			"process is killed")
 	}
-	st, err := store.Open(ctx, store.Options{History: s.cfg.Kept(), Begin: s.service.pulse.Begin, Logger: s.log})
+	h := s.cfg.Kept()
+	st, err := store.Open(ctx, store.Options{History: h, Begin: s.service.pulse.Begin, Logger: s.log})
 	if err != nil {
 		return nil, err
 	}
-	s.metrics = append(s.metrics, st)
-	s.write = func(r *keyholder.Result) error { return st.Keep(s.alarms.ctx, r) }
+	sinks, err := sink.Open(sink.Options{Store: st, Sinks: h.Sinks, Logger: s.log})
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	for _, w := range keyholder.SinkWarnings(s.cfg) {
+		s.log.Warn(w)
+	}
+	s.metrics = append(s.metrics, st, sinks)
+	if h.LastValues {
+		s.metrics = append(s.metrics, store.LastValues{Store: st})
+	}
+	page, err := openPage(ctx, s)
+	if err != nil {
+		sinks.Close()
+		return nil, errors.Join(err, st.Close())
+	}
+	s.write = func(r *keyholder.Result) error {
+		err := st.Keep(s.alarms.ctx, r)
+		if err == nil {
+			page.observe(r)
+		}
+		return err
+	}
 	running, stop := context.WithCancel(ctx)
-	tidied := make(chan struct{})
-	go func() {
-		defer close(tidied)
-		st.Run(running)
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { st.Run(running) })
+	beside.Go(func() { sinks.Run(running) })
 	return func() error {
 		stop()
-		<-tidied
-		return st.Close()
+		beside.Wait()
+		sinks.Close()
+		return errors.Join(page.close(), st.Close())
 	}, nil
 }
 
@@ -95,16 +120,20 @@ func (a *app) queryCommand() *cobra.Command {
 		Long: `query prints results that "results serve" has stored, in the order of their windows,
 also while it runs. --from and --to are points in time (RFC 3339 or a date), or a time
 before now such as 36h or 7d. A window counts if it begins at --from or later, and before
---to. NDJSON and CSV are those of "results watch".`,
+--to. NDJSON and CSV are those of "results watch"; Parquet has the columns of the CSV.`,
 		Example: `  hencedge results query -c keyholder.yaml --program soc-mean --from 24h
-  hencedge results query --device board7 --from 2026-11-01 --to 2026-12-01 --limit 0 --format csv`,
+  hencedge results query --device board7 --from 2026-11-01 --to 2026-12-01 --limit 0 --format csv
+  hencedge results query --limit 0 --format parquet > results.parquet`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if a.JSON {
 				format = "ndjson"
 			}
-			if !slices.Contains([]string{"table", "ndjson", "csv"}, format) {
-				return cli.UsageHint(cmd, fmt.Errorf("--format %q: use table, ndjson or csv", format))
+			if !slices.Contains([]string{"table", "ndjson", "csv", "parquet"}, format) {
+				return cli.UsageHint(cmd, fmt.Errorf("--format %q: use table, ndjson, csv or parquet", format))
+			}
+			if f, ok := a.Std.Out.(*os.File); ok && format == "parquet" && cli.IsTerminal(f) {
+				return cli.UsageHint(cmd, errors.New("--format parquet is not for a terminal; add > results.parquet"))
 			}
 			if q.Limit < 0 {
 				return cli.UsageHint(cmd, fmt.Errorf("--limit %d: use 1 or more, or 0 for all", q.Limit))
@@ -125,7 +154,7 @@ before now such as 36h or 7d. A window counts if it begins at --from or later, a
 	cmd.Flags().StringVar(&from, "from", "", "windows that begin then or later")
 	cmd.Flags().StringVar(&to, "to", "", "windows that begin before")
 	cmd.Flags().IntVar(&q.Limit, "limit", 100, "the newest of them; 0: all")
-	cmd.Flags().StringVar(&format, "format", "table", "table, ndjson or csv")
+	cmd.Flags().StringVar(&format, "format", "table", "table, ndjson, csv or parquet")
 	a.JSONFlag(cmd, "one JSON object a line, the same as --format ndjson")
 	return cmd
 }
@@ -137,11 +166,33 @@ func (a *app) query(ctx context.Context, file string, q store.Query, format stri
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	if format == "parquet" {
+		w := parquet.NewWriter(a.Std.Out)
+		if err := a.each(ctx, st, q, w.Write); err != nil {
+			return err
+		}
+		return w.Close()
+	}
 	write, err := a.resultWriter(format)
 	if err != nil {
 		return err
 	}
-	return st.Each(ctx, q, write)
+	return a.each(ctx, st, q, write)
+}
+
+// each writes what a query finds. It counts the results on standard error, unless they go to a
+// terminal, where they can be seen themselves.
+func (a *app) each(ctx context.Context, st *store.Store, q store.Query, write func(*keyholder.Result) error) error {
+	if f, ok := a.Std.Out.(*os.File); ok && cli.IsTerminal(f) {
+		return st.Each(ctx, q, write)
+	}
+	p, n := a.Progress("results"), int64(0)
+	defer p.Done()
+	return st.Each(ctx, q, func(r *keyholder.Result) error {
+		n++
+		p.Update(n, 0)
+		return write(r)
+	})
 }
 
 // openStore opens the database of a configuration for reading.

@@ -136,6 +136,28 @@ func identify(text string) string {
 	return ""
 }
 
+// page is where the page of "results serve" is, seen from where go generate runs.
+const page = "../../../../keyholder/console"
+
+// inPage returns an npm package that is part of the page, which programs for boards lack.
+func inPage(name string) (*module, error) {
+	b, err := os.ReadFile(filepath.Join(page, "web", "package.json"))
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Dependencies map[string]string `json:"dependencies"`
+	}
+	if err := json.Unmarshal(b, &list); err != nil {
+		return nil, err
+	}
+	if list.Dependencies[name] == "" {
+		return nil, fmt.Errorf("the page has no package %q", name)
+	}
+	return &module{"npm:" + name, list.Dependencies[name], filepath.Join(page, "assets"),
+		map[string]bool{"licenses.txt": true}}, nil
+}
+
 func generate(without string) ([]byte, error) {
 	modules, err := linked(without)
 	if err != nil {
@@ -148,6 +170,11 @@ func generate(without string) ([]byte, error) {
 	// Its version is that of the toolchain, which the program tells.
 	modules["Go"] = &module{path: "Go", version: "standard library and runtime", dir: strings.TrimSpace(string(root)),
 		files: map[string]bool{"LICENSE": true, "PATENTS": true}}
+	if without == "" {
+		if modules["npm:uplot"], err = inPage("uplot"); err != nil {
+			return nil, err
+		}
+	}
 	var table, texts bytes.Buffer
 	numbers := map[string]int{} // of texts, by text
 	for _, name := range slices.Sorted(maps.Keys(modules)) {
@@ -185,7 +212,8 @@ hencedge itself is under the Apache License 2.0. It links the modules below, unc
 The source code of each is the Go module of that path and version ("go mod download
 PATH@VERSION" fetches it); this holds for those under the Eclipse Public License 2.0 and
 the Mozilla Public License 2.0 in particular, whose source code these licences make
-available to everybody who has the program.
+available to everybody who has the program. What begins with npm: is a package of that
+registry, and part of the page that "results serve" shows.
 
 `)
 	out.Write(table.Bytes())

@@ -1,0 +1,342 @@
+//go:build !evaluatoronly && !nostore
+
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
+)
+
+// TestConsole drives a real browser through the page of a whole chain.
+// HENCEDGE_TEST_SCREENSHOTS names a directory for pictures of the views.
+func TestConsole(t *testing.T) { browseWith(t, "page") }
+
+// TestConsoleDemo does so with the page of "demo --web".
+func TestConsoleDemo(t *testing.T) { browseWith(t, "demo") }
+
+// browseWith runs a script of testdata/console with a browser of its own.
+func browseWith(t *testing.T, script string) {
+	t.Helper()
+	b := &browsing{t: t, browser: testenv.Chromium(t), address: testrig.FreeAddress(t)}
+	b.page = b.browser.Page()
+	cmds := (&services{all: map[string]*service{}}).commands()
+	cmds["browse"] = b.browse
+	testscript.Run(t, testscript.Params{Files: []string{"testdata/console/" + script + ".txtar"},
+		RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error { e.Setenv("PAGE", b.address); return nil }, Cmds: cmds})
+}
+
+// browsing is somebody in front of the page.
+type browsing struct {
+	t       *testing.T
+	browser *testenv.Browser
+	page    *testenv.Page
+	address string
+}
+
+// browse is "browse DEED [FILE]": does something on the page, and checks what it shows.
+func (b *browsing) browse(ts *testscript.TestScript, _ bool, args []string) {
+	deeds := map[string]func(*testscript.TestScript, []string){
+		"wrong": b.wrong, "login": b.login, "used": b.used, "live": b.live, "zoom": b.zoom, "alarm": b.alarm,
+		"fleet": b.fleet, "keys": b.keys, "proof": b.proof, "looks": b.looks, "accessible": b.accessible, "axe": b.axe,
+		"gone": b.gone, "ended": b.ended,
+		"history": b.history, "viewer": b.viewer, "logout": b.logout, "quiet": b.quiet, "demo": b.demo,
+	}
+	deed := deeds[args[0]]
+	if deed == nil {
+		ts.Fatalf("there is no %q", args[0])
+	}
+	b.browser.FailWith(ts.Fatalf)
+	deed(ts, args[1:])
+}
+
+func (b *browsing) url(path string) string { return "http://" + b.address + "/" + path }
+
+// shoot keeps a picture, where somebody wants it.
+func (b *browsing) shoot(name string) {
+	if dir := os.Getenv("HENCEDGE_TEST_SCREENSHOTS"); dir != "" {
+		b.page.Screenshot(filepath.Join(dir, name+".png"))
+	}
+}
+
+// wrong tries a link that was never made, and pastes another one.
+func (b *browsing) wrong(*testscript.TestScript, []string) {
+	b.page.Open(b.url("#login=" + strings.Repeat("A", 43)))
+	b.page.See("This link was used before, is older than ten minutes")
+	b.page.Wait("that the link is not in the address", "location.hash === ''")
+	b.page.Do(`document.querySelector('#link').value = 'http://localhost/#login=BBBB'; 1`)
+	b.page.Click("form button")
+	b.page.See("make a new one with")
+	b.shoot("login")
+}
+
+func (b *browsing) login(ts *testscript.TestScript, args []string) {
+	b.page.Open(strings.TrimSpace(readFile(ts, args[0])))
+	b.page.See("Results")
+	b.page.Wait("updates", "document.querySelector('.live')?.textContent === 'live'")
+	b.page.Wait("that the link is not in the address", "location.hash === ''")
+	if cookie := b.page.Do("document.cookie"); cookie != `""` {
+		ts.Fatalf("scripts see the cookie %s", cookie)
+	}
+}
+
+// used tries a link again that has let somebody in, in a tab of its own.
+func (b *browsing) used(ts *testscript.TestScript, args []string) {
+	tab := b.page.Another()
+	tab.Open(strings.TrimSpace(readFile(ts, args[0])))
+	tab.See("This link was used before")
+	tab.Close()
+}
+
+// live waits for three results of a card, without a reload.
+func (b *browsing) live(*testscript.TestScript, []string) {
+	b.page.Do("window.kept = true; 1")
+	for _, program := range []string{"mean", "load", "spread"} {
+		b.page.Wait("the card of "+program,
+			`document.querySelector('[data-program=`+program+`] .value')?.textContent !== ''`)
+	}
+	b.page.Click("[data-program=mean] summary")
+	const newest = `document.querySelector('[data-program=mean] tbody time')?.dateTime`
+	for range 3 {
+		b.page.Wait("a result", newest+" !== undefined")
+		before := b.page.Do(newest)
+		b.page.Wait("a newer result", newest+" > "+before)
+	}
+	b.page.Wait("that it is the same page", "window.kept === true")
+	b.page.Wait("value, unit and promised error",
+		`/^[0-9.]+ % ± [0-9.e-]+\s.*(ago|just now)$/
+			.test(document.querySelector('[data-program=mean] .now').innerText)`)
+}
+
+// demo opens the link of the demo, and follows its windows through all roles, into the key holder's
+// own views.
+func (b *browsing) demo(ts *testscript.TestScript, args []string) {
+	page := b.browser.Page()
+	b.page = page
+	_, rest, found := strings.Cut(readFile(ts, args[0]), `"link":"`)
+	link, _, ended := strings.Cut(rest, `"`)
+	if !found || !ended {
+		ts.Fatalf("%s has no link", args[0])
+	}
+	page.Open(link)
+	page.See("The whole job, on this machine")
+	page.Wait("updates", "document.querySelector('.live')?.textContent === 'live'")
+	page.Wait("messages of both", "document.querySelectorAll('.wire .board code, .wire .evaluator code').length > 1")
+	page.Wait("ciphertext", `[...document.querySelectorAll('.wire code')].every((c) =>
+		/^([0-9a-f]{2} )+$/.test(c.textContent))`)
+	page.Wait("sensors", `[...document.querySelectorAll('.sensors path')].every((p) =>
+		p.getAttribute('d').length > 20)`)
+	const count = `Number(document.querySelector('.verdict').dataset.windows)`
+	windows := "3"
+	if os.Getenv("HENCEDGE_TEST_SCREENSHOTS") != "" {
+		windows = "25" // charts with something in them
+	}
+	page.Wait("windows", count+" >= "+windows)
+	page.Wait("a result beside the truth on each card", `[...document.querySelectorAll('.compared .card')].length > 2 &&
+		[...document.querySelectorAll('.compared .card')].every((c) =>
+			/truth -?[0-9.e-]+/.test(c.innerText) && /error [0-9.e-]+ of [0-9.e-]+ promised/.test(c.innerText))`)
+	page.See("every error is within its promise")
+	page.Size(1280, 722)
+	b.shoot("demo")
+	page.Dark(true)
+	b.shoot("demo-dark")
+	page.Dark(false)
+	page.Size(390, 844)
+	page.Wait("that it is as wide as a phone", "document.documentElement.scrollWidth <= innerWidth")
+	b.shoot("phone-demo")
+	page.Size(1280, 900)
+	page.Click(".compared .card a")
+	page.See("Every step was checked just now, and is right.")
+	page.Click("nav a[data-path=results]")
+	page.Wait("the cards of the key holder", "document.querySelectorAll('.cards .card canvas').length > 2")
+	page.Click("nav a[data-path='']")
+	page.Wait("what came before", count+" >= 3")
+}
+
+// zoom moves the chart with keys, and comes back.
+func (b *browsing) zoom(*testscript.TestScript, []string) {
+	b.page.Do("document.querySelector('[data-program=mean] .chart').focus()")
+	b.page.Key("+")
+	b.page.Key("ArrowLeft")
+	const away = "!document.querySelector('[data-program=mean] .ranges button:last-child').hidden"
+	b.page.Wait("a way back", away)
+	b.page.Key("0")
+	b.page.Wait("now", "!("+away+")")
+	b.page.Wait("a chart that was drawn", `(() => {
+		const c = document.querySelector('[data-program=mean] canvas');
+		const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+		return d.some((v, i) => i % 4 === 3 && v > 0);
+	})()`)
+}
+
+func (b *browsing) alarm(*testscript.TestScript, []string) {
+	b.page.Wait("the alarm's badge", "document.querySelector('.badge')?.textContent === '1'")
+	b.page.Click("nav a[data-path=alarms]")
+	b.page.Wait("a row that fires", "document.querySelector('.state.firing')?.textContent === 'fires'")
+	b.shoot("alarms")
+	b.page.Click("button[aria-label='Acknowledge memory-used']")
+	b.page.Wait("that it was seen",
+		"document.querySelector('.badge').hidden && /seen/.test(document.querySelector('tbody').innerText)")
+	b.page.Click("button[aria-label='Silence memory-used']")
+	b.page.See("from the page")
+	b.page.Click("button[aria-label='End the silence of memory-used']")
+	b.page.See("There are none.")
+}
+
+func (b *browsing) fleet(*testscript.TestScript, []string) {
+	b.page.Click("nav a[data-path=fleet]")
+	b.page.See("1 device")
+	b.page.See("load, mean, spread")
+	b.page.Click("button[data-sort=delay]")
+	b.page.Wait("the order", "document.querySelector('th[aria-sort=ascending]')?.textContent.startsWith('Delay')")
+	b.shoot("devices")
+	b.page.Do(`(() => {
+		const s = document.querySelector('#find');
+		s.value = 'nobody';
+		s.dispatchEvent(new Event('input'));
+	})()`)
+	b.page.See("0 devices")
+}
+
+func (b *browsing) keys(*testscript.TestScript, []string) {
+	b.page.Click("nav a[data-path=keys]")
+	b.page.See("1, current")
+	b.page.See("mean(x)")
+	b.shoot("keys")
+}
+
+// proof follows the link of a result, and takes the sealed object into a file.
+func (b *browsing) proof(ts *testscript.TestScript, args []string) {
+	b.page.Click("nav a[data-path='']")
+	b.page.Click("[data-program=mean] summary")
+	b.page.Click("[data-program=mean] tbody a")
+	b.page.See("Every step was checked just now, and is right.")
+	b.page.Wait("seven steps", "document.querySelectorAll('.steps li.good').length === 7")
+	b.page.See("board/system")
+	b.shoot("proof")
+	text := b.page.Do(`fetch(document.querySelector('a.button').href).then((r) => r.arrayBuffer()).then((a) =>
+		btoa(Array.from(new Uint8Array(a), (c) => String.fromCharCode(c)).join('')))`)
+	var quoted string
+	ts.Check(json.Unmarshal([]byte(text), &quoted))
+	object, err := base64.StdEncoding.DecodeString(quoted)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), object, 0o600))
+}
+
+// looks takes pictures: dark, light, and on a phone, where nothing may be wider than the screen.
+func (b *browsing) looks(ts *testscript.TestScript, _ []string) {
+	b.page.Click("nav a[data-path='']")
+	b.page.Wait("cards", "document.querySelectorAll('.card canvas').length === 3")
+	light := b.page.Do("getComputedStyle(document.body).backgroundColor")
+	b.page.Size(1280, 720)
+	b.shoot("results")
+	b.page.Dark(true)
+	b.page.Wait("dark colours", "getComputedStyle(document.body).backgroundColor !== "+light)
+	b.shoot("results-dark")
+	b.page.Dark(false)
+	b.page.Size(390, 844)
+	for _, path := range []string{"", "fleet", "alarms", "keys"} {
+		b.page.Click("nav a[data-path='" + path + "']")
+		b.page.Wait("the view "+path, "document.querySelector('h1') !== null")
+		b.page.Wait("that "+path+" is as wide as a phone", "document.documentElement.scrollWidth <= innerWidth")
+		b.shoot("phone-" + path)
+	}
+	b.page.Size(1280, 900)
+}
+
+// accessible asks axe for faults of the views of the bar.
+func (b *browsing) accessible(ts *testscript.TestScript, _ []string) {
+	for _, path := range []string{"", "fleet", "alarms", "keys"} {
+		b.page.Click("nav a[data-path='" + path + "']")
+		b.page.Wait("the view",
+			"document.querySelector('h1') !== null && document.querySelector('main').children.length > 1")
+		b.axe(ts, nil)
+	}
+}
+
+// axe asks axe for serious faults of the view that is shown, in both colours.
+func (b *browsing) axe(ts *testscript.TestScript, _ []string) {
+	axe, err := os.ReadFile(filepath.Join(b.root(), "keyholder/console/web/node_modules/axe-core/axe.min.js"))
+	if err != nil {
+		testenv.Without(b.t, "axe", err)
+		return
+	}
+	b.page.Do(string(axe) + "; 1")
+	for _, dark := range []bool{true, false} {
+		b.page.Dark(dark)
+		b.page.Wait("its colours", fmt.Sprintf("matchMedia('(prefers-color-scheme: dark)').matches === %t", dark))
+		found := b.page.Do(`axe.run().then((r) => r.violations
+			.filter((v) => ['serious', 'critical'].includes(v.impact))
+			.map((v) => v.id + ': ' + v.nodes.map((n) => n.html).join(' ')))`)
+		if found != "[]" {
+			ts.Fatalf("%s, dark %t: %s", b.page.Do("location.hash"), dark, found)
+		}
+	}
+}
+
+func (b *browsing) root() string {
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return dir
+}
+
+func (b *browsing) gone(*testscript.TestScript, []string) {
+	b.page.Wait("that the page knows", "document.querySelector('.live')?.textContent === 'no connection'")
+}
+
+func (b *browsing) ended(*testscript.TestScript, []string) { b.page.See("The session has ended.") }
+
+// history finds more results in a chart than have come since the process started.
+func (b *browsing) history(ts *testscript.TestScript, _ []string) {
+	b.page.Wait("the card", "document.querySelector('[data-program=mean] .value')?.textContent !== ''")
+	got := b.page.Do(`fetch('api/series?program=mean&device=').then((r) => r.json()).then((s) => s.results)`)
+	read := b.page.Do(`fetch('api/keys').then((r) => r.json()).then((k) => k.read.mean ?? 0)`)
+	var stored, since int
+	ts.Check(json.Unmarshal([]byte(got), &stored))
+	ts.Check(json.Unmarshal([]byte(read), &since))
+	if stored < 4 || stored <= since {
+		ts.Fatalf("%d results in the chart, %d since the start", stored, since)
+	}
+}
+
+// viewer finds none of a holder's deeds.
+func (b *browsing) viewer(ts *testscript.TestScript, _ []string) {
+	b.page.Click("nav a[data-path=alarms]")
+	b.page.See("A viewer sees alarms.")
+	if n := b.page.Do("document.querySelectorAll('main button').length"); n != "0" {
+		ts.Fatalf("%s buttons", n)
+	}
+}
+
+// logout in one tab ends the session in the other.
+func (b *browsing) logout(*testscript.TestScript, []string) {
+	other := b.page.Another()
+	other.Open(b.url(""))
+	other.Wait("updates", "document.querySelector('.live')?.textContent === 'live'")
+	b.page.Click("#logout")
+	b.page.See("You are logged out.")
+	other.See("The session has ended.")
+	other.Close()
+}
+
+// quiet looks for what should not have happened.
+func (b *browsing) quiet(ts *testscript.TestScript, _ []string) {
+	if out := b.page.Elsewhere(b.url("")); len(out) > 0 || len(b.page.Requests()) < 10 {
+		ts.Fatalf("requests to other machines: %q of %d", out, len(b.page.Requests()))
+	}
+	if out := b.page.Troubles(); len(out) > 0 {
+		ts.Fatalf("troubles: %q", out)
+	}
+}

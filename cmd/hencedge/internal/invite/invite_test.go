@@ -1,0 +1,110 @@
+//go:build !nostore && !evaluatoronly
+
+package invite
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/enroll"
+	"github.com/hencedge/hencedge/transport"
+)
+
+func asks(t *testing.T, device string) enroll.Pending {
+	t.Helper()
+	key, err := transport.NewSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return enroll.Pending{Invitation: enroll.Invitation{Class: "pump"},
+		Request: &enroll.Request{Device: device, PublicKey: key.Public()}}
+}
+
+// TestMatching: a board that is called like the fingerprint of another is not taken for it.
+func TestMatching(t *testing.T) {
+	right := asks(t, "pump17")
+	fingerprint := right.Request.Fingerprint()
+	thief := asks(t, fingerprint)
+	for _, name := range []string{fingerprint, strings.ToUpper(fingerprint)} {
+		if got := matching([]enroll.Pending{right, thief}, name); len(got) != 1 || got[0].Request != right.Request {
+			t.Errorf("%s gives %+v", name, got)
+		}
+		if got := matching([]enroll.Pending{thief}, name); len(got) != 0 {
+			t.Errorf("%s gives the thief", name)
+		}
+	}
+	if got := matching([]enroll.Pending{thief, right}, "pump17"); len(got) != 1 || got[0].Request != right.Request {
+		t.Errorf("pump17 gives %+v", got)
+	}
+}
+
+// TestNewFile: a board cannot have a name by which it would replace a list of other devices, or
+// by which the evaluator would not find it.
+func TestNewFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte("# devices\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("none", filepath.Join(dir, "link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	cfg := &config.Evaluator{Enrolled: []string{dir}}
+	for device, good := range map[string]bool{"pump17": true, "all": false, "link": false, ".hidden": false} {
+		p := asks(t, device)
+		file, err := (&desk{cfg: cfg}).check(&p)
+		if good != (err == nil) || good && file != filepath.Join(dir, device+".yaml") {
+			t.Errorf("%s: %q, %v", device, file, err)
+		}
+	}
+}
+
+// TestOtherClass: a device keeps the class that the evaluator lists.
+func TestOtherClass(t *testing.T) {
+	p := asks(t, "pump17")
+	listed := config.Device{Name: "pump17", PublicKey: transport.FormatPublicKey(p.Request.PublicKey)}
+	for class, good := range map[string]bool{"pump": true, "fan": false} {
+		listed.Class = class
+		file, err := (&desk{cfg: &config.Evaluator{Devices: []config.Device{listed}}}).check(&p)
+		if good != (err == nil) || file != "" {
+			t.Errorf("%s: %q, %v", class, file, err)
+		}
+	}
+}
+
+// TestGuestTLS: the server name of a token counts with either kind of authority.
+func TestGuestTLS(t *testing.T) {
+	at := config.Endpoint{Host: "10.0.0.1", TLS: true}
+	for _, ca := range []enroll.Print{{}, {1}} {
+		for name, want := range map[string]string{"": "10.0.0.1", "broker.example": "broker.example"} {
+			conf, witness := guestTLS(&enroll.Token{CA: ca, Broker: enroll.Broker{ServerName: name}}, at)
+			if conf.ServerName != want || (witness != nil) != (ca != enroll.Print{}) ||
+				conf.InsecureSkipVerify != (witness != nil) {
+				t.Errorf("authority %v, name %q: checks %q, witness %v", ca, name, conf.ServerName, witness)
+			}
+		}
+	}
+	if conf, witness := guestTLS(&enroll.Token{}, config.Endpoint{Host: "127.0.0.1"}); conf != nil || witness != nil {
+		t.Error("TLS for a broker without")
+	}
+}
+
+// TestStreamsFrom: streams are taken only if the board can send them.
+func TestStreamsFrom(t *testing.T) {
+	for packing, good := range map[string]bool{config.PackingReal: true, config.PackingHistogram: true,
+		config.PackingCompact16: false, "later": false} {
+		b, err := transport.MarshalStatus(transport.Status{Streams: []transport.StreamStatus{{Name: "s", Params: "p",
+			Packing: packing, Samples: 4, Channels: []transport.ChannelStatus{{Name: "c", Max: 1}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := streamsFrom(b)
+		if good != (err == nil) || good && (len(out) != 1 || out[0].Packing != packing) ||
+			!good && !errors.Is(err, enroll.ErrMalformed) {
+			t.Errorf("%s: %+v, %v", packing, out, err)
+		}
+	}
+}

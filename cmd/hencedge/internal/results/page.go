@@ -1,0 +1,132 @@
+//go:build !nostore
+
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyholder/console"
+	"github.com/hencedge/hencedge/keyholder/store"
+)
+
+// page is the console of "results serve". Without one in the configuration it does nothing.
+type page struct {
+	on      *console.Console // nil: none
+	history *store.Store
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// openPage starts the console of a session. The database is there already.
+func openPage(ctx context.Context, s *session) (*page, error) {
+	p := &page{}
+	if s.cfg.Console == nil {
+		return p, nil
+	}
+	var err error
+	p.history, err = store.Open(ctx, store.Options{History: s.cfg.Kept(), ReadOnly: true, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	p.on, err = console.New(ctx, console.Options{Holder: s.cfg, Reader: s.reader, History: p.history, Tally: &s.tally,
+		Logger: s.log})
+	if err != nil {
+		return nil, errors.Join(err, p.history.Close())
+	}
+	ctx, p.stop = context.WithCancel(ctx)
+	p.ended = make(chan error, 1)
+	go func() {
+		err := p.on.Run(ctx)
+		if err != nil {
+			s.log.Error("the page is not served any more", "error", err)
+		}
+		p.ended <- err
+	}()
+	s.log.Info("serving the page; log in with a link of \"hencedge console open\"", "address", p.on.Address())
+	return p, nil
+}
+
+// checkPage checks what a configuration names for the page.
+func checkPage(cfg *config.KeyHolder) error { return console.Check(cfg, time.Now()) }
+
+// observe shows a result that was stored.
+func (p *page) observe(r *keyholder.Result) {
+	if p.on != nil {
+		p.on.Observe(r)
+	}
+}
+
+func (p *page) close() error {
+	if p.on == nil {
+		return nil
+	}
+	p.stop()
+	<-p.ended // told by now
+	return errors.Join(p.on.Close(), p.history.Close())
+}
+
+// ConsoleCommand returns "console" with what is below it.
+func ConsoleCommand(c *cli.App) *cobra.Command {
+	a := &app{c}
+	return cli.Group("console", "log in to the page of \"results serve\"",
+		`With a block "console" in its configuration, "results serve" shows results, devices,
+alarms, keys and proofs as a page in a browser. The page is for this machine alone unless
+it has a certificate of its own.`, a.openCommand())
+}
+
+func (a *app) openCommand() *cobra.Command {
+	var file string
+	role := string(console.Holder)
+	cmd := &cobra.Command{
+		Use:   "open",
+		Short: "print a link that logs in to the page once",
+		Long: `open prints a link to the page of "results serve". Open it in a browser within ten
+minutes. It works once: the browser then has a session until the page's "session" time is
+over or the key holder's process ends. A viewer reads; a holder may also silence and
+acknowledge alarms and take sealed results away. Run it as the user of the key holder, or
+as root.`,
+		Example: "  hencedge console open -c keyholder.yaml\n  hencedge console open --role viewer --json",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.LoadKeyHolder(file)
+			if err != nil {
+				return cli.NotLoaded(err)
+			}
+			if cfg.Console == nil {
+				return cli.Usage(fmt.Errorf(`%s: the configuration has no "console"; add "console: {}"`, file))
+			}
+			if role != string(console.Viewer) && role != string(console.Holder) {
+				return cli.UsageHint(cmd, fmt.Errorf("--role %q: use %s or %s", role, console.Viewer, console.Holder))
+			}
+			now := time.Now()
+			link, err := console.Invite(cfg, console.Role(role), now)
+			if err != nil {
+				return err
+			}
+			if conn, err := net.DialTimeout("tcp", cfg.Console.Listen, time.Second); err == nil {
+				conn.Close()
+			} else {
+				a.Remark("nothing answers at " + cfg.Console.Listen + `: start "hencedge results serve"`)
+			}
+			if a.JSON {
+				return cli.JSONLine(a.Std.Out, map[string]any{"link": link, "role": role,
+					"expires": now.Add(console.LinkLife).UTC()})
+			}
+			_, err = fmt.Fprintln(a.Std.Out, link)
+			return err
+		},
+	}
+	cli.ConfigFlag(cmd, &file, defaultHolder)
+	cmd.Flags().StringVar(&role, "role", role, "viewer or holder")
+	a.JSONFlag(cmd, "one JSON object")
+	return cmd
+}
