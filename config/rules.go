@@ -179,7 +179,7 @@ var fieldRules = map[string]rule.Value{
 		"use a name such as edge12-d1; docs/parameters.md lists them"),
 	"Stream.Mode":       rule.OneOf(ModeSamples, ModeHistogram, ModeCompact),
 	"Stream.Precision":  rule.OneOf(12, 16),
-	"Stream.Interval":   rule.Between(time.Millisecond, 24*time.Hour),
+	"Stream.Interval":   rule.Between(MinInterval, MaxInterval),
 	"Stream.LogScale":   rule.Between(10, 60),
 	"Stream.Places":     rule.OneOf(2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096),
 	"Stream.Level":      rule.Between(0, 64),

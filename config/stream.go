@@ -34,6 +34,12 @@ const minCompact = 64
 // edge12-add it leaves room for the sum of 65536 windows.
 const HistogramLogScale = 42
 
+// Limits of Stream.Interval.
+const (
+	MinInterval = time.Millisecond
+	MaxInterval = 24 * time.Hour
+)
+
 // A Stream is one series of windows of one device. The agent and the evaluator
 // hold the same description; LayoutHash binds the two.
 type Stream struct {

@@ -29,6 +29,8 @@ type Invitation struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 	Board   *Admitted `json:"board,omitempty"` // that was let in
+	// Revoked: it is to be forgotten once nothing lies at the broker for it.
+	Revoked bool `json:"revoked,omitempty"`
 }
 
 // Admitted is a board that an invitation let in.
@@ -36,9 +38,10 @@ type Admitted struct {
 	Device    string    `json:"device"`
 	PublicKey string    `json:"public_key"`
 	At        time.Time `json:"at"`
-	Joined    bool      `json:"joined"` // it has said that it kept the answer
-	Answer    [32]byte  `json:"answer"` // SHA-256 of the last one
-	Parts     int       `json:"parts"`  // that it announces
+	Joined    bool      `json:"joined"`  // it has said that it kept the answer
+	Request   [32]byte  `json:"request"` // SHA-256 of the last one that was answered
+	Answer    [32]byte  `json:"answer"`  // SHA-256 of the last one
+	Parts     int       `json:"parts"`   // that it announces
 }
 
 // The states of an invitation.
@@ -47,11 +50,14 @@ const (
 	StateApproved = "approved" // the board has not yet said that it has the answer
 	StateJoined   = "joined"
 	StateExpired  = "expired"
+	StateRevoked  = "revoked" // and something may still lie at the broker
 )
 
 // State returns one of the states above.
 func (i *Invitation) State(now time.Time) string {
 	switch {
+	case i.Revoked:
+		return StateRevoked
 	case i.Board != nil && i.Board.Joined:
 		return StateJoined
 	case now.After(i.Expires):

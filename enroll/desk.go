@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,10 +21,14 @@ const (
 	maxBoards   = 16               // that ask with one token
 	publishing  = 16               // parts of an answer under way
 	echoTimeout = 10 * time.Second // for the broker's echo of the desk's own message
+	maxStrays   = 64               // messages that Tidy lets lie although nobody here invited who sent them
+	strayBytes  = 1 << 20          // of the topics of such messages that a Desk remembers
 )
 
 // DeskOptions say what a Desk works with. All but Now are required.
 type DeskOptions struct {
+	// Client must be live (mqtt.Options.Live): its handlers are called in order, by which OpenDesk
+	// knows that it has all that is retained, and the broker keeps no session of it.
 	Client transport.Client
 	Prefix string // of topics
 	Book   *Book
@@ -39,6 +44,8 @@ type Desk struct {
 	asks    map[string]map[string]ask // by invitation and board
 	secrets map[string]Secret         // of invitations that are in the book
 	changed chan struct{}             // closed at each change of asks
+	strays  map[string]struct{}       // topics that are retained and nobody authenticates
+	noted   int                       // bytes of strays
 }
 
 // ask are the last messages of a board that the secret of its invitation authenticates.
@@ -49,6 +56,9 @@ type Pending struct {
 	Invitation Invitation
 	Request    *Request
 	State      string // of the invitation
+	// Again: the board was answered before, has not said that it has the answer, and has made
+	// a new request, to which that answer is worth nothing.
+	Again bool
 	// Rivals are other boards that ask with the same token: somebody may have stolen it.
 	Rivals int
 }
@@ -60,7 +70,7 @@ func OpenDesk(ctx context.Context, o DeskOptions) (*Desk, error) {
 		o.Now = time.Now
 	}
 	d := &Desk{DeskOptions: o, asks: map[string]map[string]ask{}, secrets: map[string]Secret{},
-		changed: make(chan struct{})}
+		changed: make(chan struct{}), strays: map[string]struct{}{}}
 	list, err := o.Book.List()
 	if err != nil {
 		return nil, err
@@ -104,25 +114,30 @@ func OpenDesk(ctx context.Context, o DeskOptions) (*Desk, error) {
 func (d *Desk) take(m transport.Delivery) {
 	id, board, ok := cutAsk(d.Prefix, m.Topic)
 	secret, known := d.secrets[id]
-	if !ok || !known {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !ok || !known {
+		d.stray(m)
+		return
+	}
 	now, again := d.asks[id][board]
 	switch r, err := openRequest(m.Payload, secret); {
 	case len(m.Payload) == 0:
 		delete(d.asks[id], board)
+		d.forgetStray(m.Topic)
 	case !again && len(d.asks[id]) >= maxBoards:
+		d.stray(m)
 		return
 	case err == nil && BoardID(r.PublicKey) == board:
 		now.request = m.Payload
 	case isDoneForm(m.Payload, secret): // its signature is checked with the key of the board
 		now.done = m.Payload
 	default:
+		d.stray(m)
 		return
 	}
 	if len(m.Payload) > 0 {
+		d.forgetStray(m.Topic)
 		if d.asks[id] == nil {
 			d.asks[id] = map[string]ask{}
 		}
@@ -130,6 +145,37 @@ func (d *Desk) take(m transport.Delivery) {
 	}
 	close(d.changed)
 	d.changed = make(chan struct{})
+}
+
+// stray notes a message that no board of this operator sent, as far as there is room. It needs mu.
+func (d *Desk) stray(m transport.Delivery) {
+	d.forgetStray(m.Topic)
+	if len(m.Payload) > 0 && m.Retained && d.noted+len(m.Topic) <= strayBytes {
+		d.strays[m.Topic] = struct{}{}
+		d.noted += len(m.Topic)
+	}
+}
+
+// forgetStray notes that a topic has no such message any more. It needs mu.
+func (d *Desk) forgetStray(topic string) {
+	if _, known := d.strays[topic]; known {
+		delete(d.strays, topic)
+		d.noted -= len(topic)
+	}
+}
+
+// clearStrays removes the messages of guests without a token once there are more than maxStrays.
+// Fewer may be those of boards that another operator has invited; such boards ask again.
+func (d *Desk) clearStrays(ctx context.Context) error {
+	d.mu.Lock()
+	var topics []string
+	if len(d.strays) > maxStrays {
+		topics = slices.Sorted(maps.Keys(d.strays))
+		d.noted = 0
+		clear(d.strays)
+	}
+	d.mu.Unlock()
+	return d.clear(ctx, topics...)
 }
 
 // ask returns the messages of a board, and a channel that is closed when any has changed.
@@ -152,7 +198,7 @@ func (d *Desk) Pending() ([]Pending, error) {
 		first := len(out)
 		for _, a := range d.asks[i.ID] {
 			if r, err := openRequest(a.request, i.Secret); err == nil {
-				out = append(out, Pending{Invitation: i, Request: r, State: i.State(d.Now())})
+				out = append(out, Pending{Invitation: i, Request: r, State: i.State(d.Now()), Again: asksAnew(&i, r)})
 			}
 		}
 		mine := out[first:]
@@ -167,9 +213,16 @@ func (d *Desk) Pending() ([]Pending, error) {
 	return out, nil
 }
 
+// asksAnew reports whether a board that was let in has made another request than the one that was
+// answered.
+func asksAnew(i *Invitation, r *Request) bool {
+	return i.Board != nil && !i.Board.Joined && i.Board.PublicKey == transport.FormatPublicKey(r.PublicKey) &&
+		i.Board.Request != r.hash
+}
+
 // Approve lets the board of a request in: it marks the invitation as used, calls admit,
-// which tells the evaluator, and publishes the answer. It fails with ErrExpired or ErrUsed, and
-// otherwise may be repeated until the board has the answer.
+// which tells the evaluator, and publishes the answer. It fails with ErrExpired, ErrRevoked or
+// ErrUsed, and otherwise may be repeated until the board has the answer.
 func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func() error) error {
 	head, parts, err := sealWelcome(w, p.Request, d.Key, p.Invitation.Secret)
 	if err != nil {
@@ -180,6 +233,8 @@ func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func()
 	err = d.Book.Change(id, func(i *Invitation) error {
 		key := transport.FormatPublicKey(p.Request.PublicKey)
 		switch {
+		case i.Revoked:
+			return ErrRevoked
 		case i.Board != nil && i.Board.PublicKey != key:
 			return fmt.Errorf("%w: %s, at %s", ErrUsed, i.Board.Device, i.Board.At.Format(time.RFC3339))
 		case i.State(d.Now()) == StateExpired:
@@ -189,8 +244,8 @@ func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func()
 		case i.Board != nil:
 			stale = i.Board.Parts
 		}
-		i.Board = &Admitted{Device: p.Request.Device, PublicKey: key, At: d.Now().UTC(), Answer: hashOf(head),
-			Parts: max(stale, len(parts))}
+		i.Board = &Admitted{Device: p.Request.Device, PublicKey: key, At: d.Now().UTC(),
+			Request: p.Request.hash, Answer: hashOf(head), Parts: max(stale, len(parts))}
 		return nil
 	})
 	if err != nil {
@@ -267,17 +322,32 @@ func (d *Desk) finish(ctx context.Context, i *Invitation) error {
 		}
 		return nil
 	})
-	if err == nil {
-		err = d.sweep(ctx, i)
-	}
 	if err != nil {
+		return err
+	}
+	return d.retire(ctx, i)
+}
+
+// retire forgets the secret of an invitation that is of no use any more, once nothing lies at the
+// broker for it.
+func (d *Desk) retire(ctx context.Context, i *Invitation) error {
+	if err := d.sweep(ctx, i); err != nil {
 		return err
 	}
 	return d.Book.Change(i.ID, func(now *Invitation) error { now.Secret = Secret{}; return nil })
 }
 
+// forget removes an invitation from the book, once nothing lies at the broker for it.
+func (d *Desk) forget(ctx context.Context, i *Invitation) error {
+	if err := d.sweep(ctx, i); err != nil {
+		return err
+	}
+	return d.Book.Remove(i.ID)
+}
+
 // Tidy notes which boards have joined, removes from the broker what lies there for them and
-// under expired invitations, and forgets expired ones that let nobody in.
+// under expired and revoked invitations, and forgets revoked ones, and expired ones that let
+// nobody in. Of others' messages it leaves 64 at most.
 func (d *Desk) Tidy(ctx context.Context) error {
 	list, err := d.Book.List()
 	if err != nil {
@@ -286,34 +356,37 @@ func (d *Desk) Tidy(ctx context.Context) error {
 	for k := range list {
 		i := &list[k]
 		switch {
+		case i.Revoked:
+			err = d.forget(ctx, i)
 		case i.Secret == (Secret{}):
 		case d.hasJoined(i):
 			err = d.finish(ctx, i)
 		case i.State(d.Now()) != StateExpired:
 		case i.Board != nil:
-			err = d.sweep(ctx, i)
+			err = d.retire(ctx, i)
 		default:
-			if err = d.sweep(ctx, i); err == nil {
-				err = d.Book.Remove(i.ID)
-			}
+			err = d.forget(ctx, i)
 		}
 		if err != nil && !errors.Is(err, ErrUnknown) {
 			return err
 		}
 	}
-	return nil
+	return d.clearStrays(ctx)
 }
 
-// Revoke makes a token worthless. A board that it has let in stays in.
+// Revoke makes a token worthless. A board that it has let in stays in. If it fails later than
+// on disk, the token is worthless all the same, and Tidy does the rest.
 func (d *Desk) Revoke(ctx context.Context, id string) error {
-	i, err := d.Book.Find(id)
+	var revoked Invitation
+	err := d.Book.Change(id, func(i *Invitation) error {
+		i.Revoked = true
+		revoked = *i
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	if err := d.Book.Remove(id); err != nil {
-		return err
-	}
-	return d.sweep(ctx, i)
+	return d.forget(ctx, &revoked)
 }
 
 // sweep removes from the broker what is retained under an invitation.

@@ -28,6 +28,8 @@ var (
 	ErrMalformed = errors.New("malformed")
 	// ErrExpired: the time of an invitation is over.
 	ErrExpired = errors.New("the invitation has expired")
+	// ErrRevoked: the operator has taken an invitation back.
+	ErrRevoked = errors.New("the invitation was revoked")
 	// ErrUsed: an invitation has let another board in.
 	ErrUsed = errors.New("the invitation was used by another board")
 	// ErrRefused: the operator refused the request.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -343,6 +344,135 @@ func (c *keeping) Publish(ctx context.Context, topic string, payload []byte, ret
 		return errKept
 	}
 	return c.Client.Publish(ctx, topic, payload, retain)
+}
+
+// TestRevokeAfterFailure: a token is worthless once the operator has revoked it, also if the broker
+// keeps what lies there for it, and that is removed later.
+func TestRevokeAfterFailure(t *testing.T) {
+	h := newHouse(t)
+	d, err := OpenDesk(t.Context(), DeskOptions{Client: &keeping{Client: h.client(t, "desk")}, Prefix: prefix,
+		Book: h.book, Key: h.operator, Now: h.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	if err := d.Approve(t.Context(), &p, welcome(10), admitted); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Revoke(t.Context(), p.Invitation.ID); !errors.Is(err, errKept) {
+		t.Fatalf("revoked with %v", err)
+	}
+	if err := d.Approve(t.Context(), &p, welcome(10), admitted); !errors.Is(err, ErrRevoked) {
+		t.Errorf("a board with a token that was revoked is answered with %v", err)
+	}
+	if i, err := h.book.Find(p.Invitation.ID); err != nil || i.State(h.clock.Now()) != StateRevoked {
+		t.Errorf("the book has %+v, %v", i, err)
+	}
+	if err := h.desk(t, "desk2").Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages", len(kept))
+	}
+	if list, err := h.book.List(); err != nil || len(list) != 0 {
+		t.Errorf("the book has %d invitations, %v", len(list), err)
+	}
+}
+
+// TestExpiredAnswer: an answer that no board fetched in time is removed once, and the secret is
+// forgotten with it.
+func TestExpiredAnswer(t *testing.T) {
+	h := newHouse(t)
+	d := h.desk(t, "desk")
+	b := h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	b.stop()
+	testrig.Receive(t, "the end", b.end)
+	if err := d.Approve(t.Context(), &p, welcome(10), admitted); err != nil {
+		t.Fatal(err)
+	}
+	h.clock.Advance(2 * time.Hour)
+	if err := d.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages", len(kept))
+	}
+	i, err := h.book.Find(p.Invitation.ID)
+	if err != nil || i.State(h.clock.Now()) != StateExpired || i.Secret != (Secret{}) {
+		t.Errorf("the book has %+v, %v", i, err)
+	}
+}
+
+// TestAsksAnew: the operator sees that a board was interrupted before it had its answer.
+func TestAsksAnew(t *testing.T) {
+	h := newHouse(t)
+	d := h.desk(t, "desk")
+	b := h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	if p.Again {
+		t.Error("a first request is said to come anew")
+	}
+	b.stop()
+	testrig.Receive(t, "the end", b.end)
+	pending(t, d, 0)
+	if err := d.Approve(t.Context(), &p, welcome(10), admitted); err != nil {
+		t.Fatal(err)
+	}
+	anew, err := NewBoard(b.BoardOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := sealRequest(anew.request, anew.Key, h.token.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := AskTopic(prefix, p.Invitation.ID, anew.board)
+	if err := h.client(t, "again").Publish(t.Context(), topic, raw, true); err != nil {
+		t.Fatal(err)
+	}
+	again := pending(t, d, 1)[0]
+	if !again.Again || again.State != StateApproved {
+		t.Errorf("the operator sees %+v", again)
+	}
+	if err := d.Approve(t.Context(), &again, welcome(10), admitted); err != nil {
+		t.Fatal(err)
+	}
+	if answered := pending(t, d, 1)[0]; answered.Again {
+		t.Error("a request that was answered is said to come anew")
+	}
+}
+
+// TestStrays: guests without a token cannot fill the topics for good. A few messages stay: boards
+// that another operator has invited may have sent them.
+func TestStrays(t *testing.T) {
+	h := newHouse(t)
+	guest := h.client(t, "guest")
+	send := func(from, to int) {
+		for n := range to - from {
+			topic := AskTopic(prefix, fmt.Sprintf("%020x", from+n), "x")
+			if n%2 == 1 {
+				topic = AskTopic(prefix, h.token.Secret.ID(), fmt.Sprint(from+n))
+			}
+			if err := guest.Publish(t.Context(), topic, []byte("x"), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	h.board(t, "pump17", h.token)
+	pending(t, h.desk(t, "first"), 1)
+	for _, c := range []struct{ from, to, kept int }{{0, maxStrays, maxStrays + 1}, {maxStrays, maxStrays + 1, 1}} {
+		send(c.from, c.to)
+		d := h.desk(t, fmt.Sprintf("desk%d", c.to))
+		if err := d.Tidy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if kept := h.retained(t); len(kept) != c.kept {
+			t.Errorf("after %d messages of a guest the broker keeps %d, want %d", c.to, len(kept), c.kept)
+		}
+		pending(t, d, 1)
+	}
 }
 
 // TestAskAgain: a request that a guest has overwritten comes again.

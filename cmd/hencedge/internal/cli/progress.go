@@ -44,6 +44,7 @@ type Progress struct {
 	from        int64 // done when the work began
 	width       int   // of the line on the terminal
 	begun       bool
+	untold      *progressEvent // the last one, of work whose total nobody knows
 }
 
 // The time before the first line, and between two lines, if the output is not a terminal; and
@@ -83,11 +84,15 @@ func (p *Progress) Update(done, total int64) {
 	case p.Form == ProgressNone:
 		return
 	case p.Form == ProgressJSON:
+		e := &progressEvent{"progress", p.What, done, total, at.Sub(p.start).Seconds(),
+			p.left(at, done, total).Seconds()}
+		p.untold = nil
 		if !first && !ended && since < second {
+			if total <= 0 {
+				p.untold = e
+			}
 			return
 		}
-		e := progressEvent{"progress", p.What, done, total, at.Sub(p.start).Seconds(),
-			p.left(at, done, total).Seconds()}
 		_ = JSONLine(p.Out, e) // the work matters more than who listens
 	case p.Terminal:
 		if !first && !ended && since < frame {
@@ -105,8 +110,12 @@ func (p *Progress) Update(done, total int64) {
 }
 
 // Done ends the line on a terminal. The next Update begins it again, so that other output can
-// stand between the two.
+// stand between the two. Of work whose total is not known it tells the last event.
 func (p *Progress) Done() {
+	if p.untold != nil {
+		_ = JSONLine(p.Out, p.untold)
+		p.untold = nil
+	}
 	if p.Terminal && p.width > 0 {
 		fmt.Fprintf(p.Out, "\r%s\r", strings.Repeat(" ", p.width))
 		p.width, p.told = 0, time.Time{}

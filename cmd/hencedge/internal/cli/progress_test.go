@@ -76,6 +76,24 @@ func TestProgressOfBytes(t *testing.T) {
 	}
 }
 
+// TestProgressWithoutTotal: programs learn how much was done at the end, although nobody knew before.
+func TestProgressWithoutTotal(t *testing.T) {
+	var out strings.Builder
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	p := &Progress{What: "results", Out: &out, Form: ProgressJSON, Now: func() time.Time { return at }}
+	for done := range int64(4) {
+		p.Update(done+1, 0)
+		at = at.Add(400 * time.Millisecond)
+	}
+	p.Done()
+	p.Done()
+	const want = `{"event":"progress","what":"results","done":1,"seconds":0}` + "\n" +
+		`{"event":"progress","what":"results","done":4,"seconds":1.2}` + "\n"
+	if out.String() != want {
+		t.Errorf("events\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func TestProgressFlag(t *testing.T) {
 	for _, form := range []string{"", "auto", "json", "none"} {
 		if err := (&App{ProgressForm: form}).CheckProgress(); err != nil {

@@ -5,6 +5,7 @@ package invite
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -105,7 +106,7 @@ func (f *deskFlags) open(ctx context.Context, a *app) (*desk, error) {
 		return nil, err
 	}
 	b := cfg.Broker
-	b.ClientID += "-enroll" // the evaluator may be connected under the plain one
+	b.ClientID = deskID(b.ClientID)
 	if f.user != "" {
 		b.Username, b.Password = f.user, config.Secret(f.password)
 	}
@@ -135,6 +136,12 @@ func (f *deskFlags) open(ctx context.Context, a *app) (*desk, error) {
 	return d, nil
 }
 
+// deskID returns a client id of its own for each command: with one that is in use, the broker would
+// end the other connection, of the evaluator or of a command that waits.
+func deskID(evaluator string) string {
+	return evaluator + "-enroll-" + strings.ToLower(rand.Text()[:8])
+}
+
 // EnrollCommand returns "enroll".
 func EnrollCommand(c *cli.App) *cobra.Command {
 	a := &app{c}
@@ -157,8 +164,11 @@ type line struct {
 	Rivals      int       `json:"rivals,omitempty"`
 }
 
-// stateAsks is the state of a request that waits for the operator.
-const stateAsks = "asks"
+// The states of requests that wait for the operator.
+const (
+	stateAsks  = "asks"
+	stateAgain = "asks again"
+)
 
 func (a *app) listCommand() *cobra.Command {
 	var f deskFlags
@@ -166,10 +176,10 @@ func (a *app) listCommand() *cobra.Command {
 		Use:   "list",
 		Short: "show invitations, and boards that ask",
 		Long: `list shows every invitation: open (nobody asks), asks (a board waits for an answer),
-approved (the board has not yet fetched its answer), joined or expired. Expired ones that
-nobody used are forgotten. A board that asks when its invitation has let another one in, or
-has expired, is too late. A board that was interrupted before it had its answer, and asks
-anew, stays approved here: approve it once more.`,
+approved (the board has not yet fetched its answer), asks again (it was interrupted before it
+had its answer: approve it once more), joined, expired, or revoked (something still lies at
+the broker). Expired ones that nobody used are forgotten. A board that asks when its
+invitation has let another one in, or has expired, is too late.`,
 		Example: "  hencedge enroll list -c /etc/hencedge/evaluator.yaml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -210,15 +220,20 @@ func (d *desk) lines() (out []line, err error) {
 		}
 		shown := false
 		for _, p := range asks {
-			if p.Invitation.ID != i.ID || p.State != enroll.StateOpen && l.Fingerprint == p.Request.Fingerprint() {
+			again := p.State == enroll.StateApproved && p.Again
+			if p.Invitation.ID != i.ID || p.State != enroll.StateOpen && !again &&
+				l.Fingerprint == p.Request.Fingerprint() {
 				continue
 			}
 			one := l
 			one.Device, one.Fingerprint = p.Request.Device, p.Request.Fingerprint()
 			one.Host, one.Rivals = p.Request.Host, p.Rivals
-			if p.State == enroll.StateOpen {
+			switch {
+			case p.State == enroll.StateOpen:
 				one.State, shown = stateAsks, true
-			} else {
+			case again:
+				one.State, shown = stateAgain, true
+			default:
 				one.State = "too late"
 			}
 			out = append(out, one)
@@ -231,7 +246,7 @@ func (d *desk) lines() (out []line, err error) {
 }
 
 func (a *app) show(lines []line) error {
-	t := cli.NewTable(a.Std.Out, cli.Column{Title: "state", Width: 8}, cli.Column{Title: "device", Width: 12},
+	t := cli.NewTable(a.Std.Out, cli.Column{Title: "state", Width: 10}, cli.Column{Title: "device", Width: 12},
 		cli.Column{Title: "class", Width: 8}, cli.Column{Title: "fingerprint", Width: 29},
 		cli.Column{Title: "invitation", Width: 20}, cli.Column{Title: "expires", Width: 20}, cli.Column{Title: "from"})
 	if !a.JSON {
@@ -325,8 +340,10 @@ func (a *app) revokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke INVITATION",
 		Short: "make a token worthless",
-		Long: `revoke forgets an invitation, so that its token is worth nothing. A device that has joined
-stays: take its file out of the evaluator's "enrolled" directory.`,
+		Long: `revoke forgets an invitation, so that its token is worth nothing. If the broker cannot be
+told, the token is worth nothing all the same, and the next command of this group does the
+rest. A device that has joined stays: take its file out of the evaluator's "enrolled"
+directory.`,
 		Example: "  hencedge enroll revoke 3f0c8a5be21d77c04e19",
 		Args:    cli.ExactArgs("INVITATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {

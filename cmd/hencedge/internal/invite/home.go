@@ -36,8 +36,15 @@ func (h *home) keys() string     { return filepath.Join(h.dir, "agent-keys") }
 func (h *home) signing() string  { return filepath.Join(h.state, "signing.key") }
 func (h *home) password() string { return filepath.Join(h.state, "broker.password") }
 
-// prepare makes the directories. It fails if the board has a configuration or keys already.
+// joining is there while the answer is written, before anything of it, until agent.yaml is there.
+func (h *home) joining() string { return filepath.Join(h.dir, ".joining") }
+
+// prepare makes the directories. It fails if the board has a configuration or keys already, other
+// than those of a join that was killed.
 func (h *home) prepare() error {
+	if err := h.clearUp(); err != nil {
+		return err
+	}
 	for _, path := range []string{h.config(), h.keys()} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s exists: this board has joined, or was configured by hand; move it away to join anew",
@@ -49,6 +56,36 @@ func (h *home) prepare() error {
 	}
 	return os.MkdirAll(h.state, 0o700)
 }
+
+// clearUp removes the keys of a join that was killed before it had written agent.yaml.
+func (h *home) clearUp() error {
+	if _, err := os.Lstat(h.joining()); err != nil {
+		return nil
+	}
+	if _, err := os.Lstat(h.config()); errors.Is(err, fs.ErrNotExist) {
+		if err := h.removeKeys(); err != nil {
+			return err
+		}
+	}
+	return os.Remove(h.joining())
+}
+
+// removeKeys removes what writeKeys made, finished or not.
+func (h *home) removeKeys() error {
+	parts, err := filepath.Glob(filepath.Join(h.dir, unfinishedKeys))
+	if err != nil {
+		return err
+	}
+	for _, path := range append(parts, h.keys()) {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return durable.SyncDir(h.dir)
+}
+
+// unfinishedKeys is the pattern of the directories in which an export becomes whole.
+const unfinishedKeys = ".agent-keys-*"
 
 // signingKey loads the device's key. It makes one if the board has none and no state.
 func (h *home) signingKey() (*transport.SigningKey, error) {
@@ -66,43 +103,46 @@ func (h *home) signingKey() (*transport.SigningKey, error) {
 	return key, key.Save(h.signing())
 }
 
-// keep checks an answer, and writes all of it: agent.yaml last. It returns the channels that
-// have no source yet.
+// keep checks an answer, and writes all of it: agent.yaml last. It returns what is left
+// to do. What a kill leaves of it, prepare removes.
 func (h *home) keep(f *joinFlags, t *enroll.Token, w *enroll.Welcome, witness *enroll.Witness,
-	given map[string]string) (missing []string, err error) {
+	given map[string]string) (left todo, err error) {
 	if witness != nil {
 		if err := witness.Check(w.CA, t.CA); err != nil {
-			return nil, err
+			return left, err
 		}
 	}
 	streams, err := streamsFrom(w.Streams)
 	if err != nil {
-		return nil, err
+		return left, err
 	}
 	if witness != nil {
 		if err := h.writeCA(w.CA); err != nil {
-			return nil, err
+			return left, err
 		}
 	}
-	if err := h.writeKeys(w, t.Holder); err != nil {
-		return nil, err
+	if err := writePublic(h.joining(), nil); err != nil {
+		return left, err
 	}
 	defer func() {
-		if err != nil { // so that the board can join again
-			os.RemoveAll(h.keys())
+		if clearing := h.clearUp(); err == nil { // after an error the board can join again
+			err = clearing
 		}
 	}()
+	if err := h.writeKeys(w, t.Holder); err != nil {
+		return left, err
+	}
 	if w.Password != "" {
 		if err := durable.WriteFile(h.password(), []byte(w.Password+"\n")); err != nil {
-			return nil, err
+			return left, err
 		}
 	}
-	sources, missing := sourcesOf(streams, given, sensor.Discover())
+	sources, left := sourcesOf(streams, given, sensor.Discover())
 	text := h.yaml(f, t, w, witness != nil, streams, sources)
 	if err := h.handOver(); err != nil {
-		return nil, err
+		return left, err
 	}
-	return missing, writePublic(h.config(), text)
+	return left, writePublic(h.config(), text)
 }
 
 // streamsFrom reads the streams of an answer.
@@ -124,7 +164,7 @@ func streamsFrom(b []byte) (out []config.Stream, err error) {
 
 // writeKeys writes the export, which appears only once it is verified.
 func (h *home) writeKeys(w *enroll.Welcome, holder enroll.Print) error {
-	dir, err := os.MkdirTemp(h.dir, ".agent-keys-*")
+	dir, err := os.MkdirTemp(h.dir, unfinishedKeys)
 	if err != nil {
 		return err
 	}

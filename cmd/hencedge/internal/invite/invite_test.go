@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,75 @@ func TestGuestTLS(t *testing.T) {
 	}
 	if conf, witness := guestTLS(&enroll.Token{}, config.Endpoint{Host: "127.0.0.1"}); conf != nil || witness != nil {
 		t.Error("TLS for a broker without")
+	}
+}
+
+// TestDeskIDs: commands at the same time do not throw each other off the broker.
+func TestDeskIDs(t *testing.T) {
+	one, other := deskID("cloud"), deskID("cloud")
+	if one == other || !strings.HasPrefix(one, "cloud-enroll-") {
+		t.Errorf("two commands connect as %q and %q", one, other)
+	}
+}
+
+// TestKilledJoin: a board whose join was killed before it had a configuration can join again.
+func TestKilledJoin(t *testing.T) {
+	dir := t.TempDir()
+	h := &home{dir: dir, state: filepath.Join(dir, "state")}
+	half := filepath.Join(dir, ".agent-keys-1")
+	for _, path := range []string{h.keys(), half} {
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.prepare(); err == nil {
+		t.Error("keys that somebody put there are no obstacle")
+	}
+	if err := writePublic(h.joining(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.prepare(); err != nil {
+		t.Errorf("after a kill: %v", err)
+	}
+	for _, path := range []string{h.keys(), half, h.joining()} {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s is left", path)
+		}
+	}
+}
+
+// TestKeepMarks: while an answer is written the board says so on disk, and no longer after it.
+func TestKeepMarks(t *testing.T) {
+	dir := t.TempDir()
+	h := &home{dir: dir, state: dir}
+	streams, err := transport.MarshalStatus(transport.Status{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &enroll.Welcome{Class: "pump", Streams: streams, Files: map[string][]byte{"public.key": {1}}}
+	if _, err := h.keep(&joinFlags{}, &enroll.Token{}, w, nil, nil); err == nil {
+		t.Error("keys of nobody are kept")
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("an answer that does not count leaves %v, %v", left, err)
+	}
+	if err := os.Mkdir(h.joining(), 0o755); err != nil { // so that it cannot be written
+		t.Fatal(err)
+	}
+	if _, err := h.keep(&joinFlags{}, &enroll.Token{}, w, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), h.joining()) {
+		t.Errorf("keys are written before the mark: %v", err)
+	}
+}
+
+// TestSourcesOf: a source for a channel that the class does not have is no source.
+func TestSourcesOf(t *testing.T) {
+	streams := []config.Stream{{Name: "motor", Channels: []config.Channel{{Name: "load"}, {Name: "heat"}}}}
+	out, left := sourcesOf(streams, map[string]string{"motor/load": "{type: load}", "motor/laod": "{type: load}"}, nil)
+	if len(out) != 1 || out["motor/load"] == "" || !slices.Equal(left.missing, []string{"motor/heat"}) ||
+		!slices.Equal(left.unknown, []string{"motor/laod"}) {
+		t.Errorf("sources %v, left %+v", out, left)
 	}
 }
 

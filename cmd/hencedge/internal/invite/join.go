@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +93,9 @@ func (a *app) join(ctx context.Context, f *joinFlags, token *enroll.Token) error
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if f.interval < config.MinInterval || f.interval > config.MaxInterval {
+		return cli.Usagef("--interval %s: use %s to %s", f.interval, config.MinInterval, config.MaxInterval)
+	}
 	if f.device == "" {
 		f.device = deviceName(token)
 	}
@@ -131,14 +136,14 @@ func (a *app) join(ctx context.Context, f *joinFlags, token *enroll.Token) error
 	if err != nil {
 		return notJoined(ctx, err)
 	}
-	missing, err := h.keep(f, token, w, witness, sources)
+	todo, err := h.keep(f, token, w, witness, sources)
 	if err != nil {
 		return err
 	}
 	if err := board.Done(ctx); err != nil {
 		a.Remark(fmt.Sprintf("the operator could not be told: %v", err))
 	}
-	return a.joined(f, h, w, missing)
+	return a.joined(f, h, w, todo)
 }
 
 // notJoined says why a board was not let in.
@@ -153,11 +158,19 @@ func notJoined(ctx context.Context, err error) error {
 }
 
 // joined says what is left to do, and starts the service.
-func (a *app) joined(f *joinFlags, h *home, w *enroll.Welcome, missing []string) error {
+func (a *app) joined(f *joinFlags, h *home, w *enroll.Welcome, todo todo) error {
 	fmt.Fprintf(a.Std.Err, "joined the class %s; wrote %s\n", w.Class, h.config())
-	if len(missing) > 0 {
-		return fmt.Errorf("no sensor was found for %s: complete \"source\" in %s (\"hencedge agent discover\" lists "+
-			"sensors), then run \"hencedge agent check\"", strings.Join(missing, ", "), h.config())
+	var wrong []string
+	if len(todo.unknown) > 0 {
+		wrong = append(wrong, fmt.Sprintf("--source names %s, which the class does not have",
+			strings.Join(todo.unknown, ", ")))
+	}
+	if len(todo.missing) > 0 {
+		wrong = append(wrong, "no sensor was found for "+strings.Join(todo.missing, ", "))
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("%s: complete \"source\" in %s (\"hencedge agent discover\" lists sensors), then run "+
+			"\"hencedge agent check\"", strings.Join(wrong, ", and "), h.config())
 	}
 	cfg, err := config.LoadAgent(h.config())
 	if err == nil {
@@ -262,10 +275,16 @@ func hostText() string {
 	return fmt.Sprintf("%.64s, %s/%s", plain, runtime.GOOS, runtime.GOARCH)
 }
 
-// sourcesOf returns the source of each channel of the streams by "stream/channel", and the
-// channels for which there is none. found are the sensors of this machine.
+// todo is what a person has to correct in agent.yaml.
+type todo struct {
+	missing []string // channels that have no source
+	unknown []string // those of --source that the class does not have
+}
+
+// sourcesOf returns the source of each channel of the streams by "stream/channel", and what is
+// left to do. found are the sensors of this machine.
 func sourcesOf(streams []config.Stream, given map[string]string, found []sensor.Found) (out map[string]string,
-	missing []string) {
+	left todo) {
 	out = map[string]string{}
 	for _, s := range streams {
 		for _, ch := range s.Channels {
@@ -280,11 +299,16 @@ func sourcesOf(streams []config.Stream, given map[string]string, found []sensor.
 				}
 			}
 			if out[id] == "" {
-				missing = append(missing, id)
+				left.missing = append(left.missing, id)
 			}
 		}
 	}
-	return out, missing
+	for _, id := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := out[id]; !ok {
+			left.unknown = append(left.unknown, id)
+		}
+	}
+	return out, left
 }
 
 // checkExport verifies what the operator sent with the key holder whom the token names.

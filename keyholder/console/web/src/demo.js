@@ -228,7 +228,7 @@ class Compared {
     this.plot.setScale('x', { min, max: t[t.length - 1] + 0.5 });
     this.value.textContent = withUnit(measured(r.decrypted[0], r.bound), r.unit);
     this.truth.textContent = `truth ${withUnit(measured(r.truth[0], r.bound), r.unit)}`;
-    this.meter.value = Math.min(1, r.error / r.bound);
+    this.meter.value = r.bound > 0 ? Math.min(1, r.error / r.bound) : Number(r.error > 0);
     this.error.textContent = `error ${error(r.error)} of ${error(r.bound)} promised`;
     this.proof.hidden = false;
     this.proof.href = proofLink({ program: r.program, start_ns: r.start_ns });
