@@ -159,43 +159,76 @@ func (x *Export) Lists(name string, content []byte) (Epoch, error) {
 
 // Verify compares every file that the manifest lists with its digest.
 func (x *Export) Verify() error {
-	for _, e := range x.Manifest.Epochs {
-		for name, want := range e.Files {
-			if filepath.Base(name) != name {
-				return fmt.Errorf("%w: the manifest lists a file %q", ErrCorrupt, name)
-			}
-			if err := verifyFile(x.Path(e, name), want); err != nil {
-				return err
-			}
+	return x.VerifyTelling(func(int64, int64) error { return nil })
+}
+
+// VerifyTelling is Verify with progress, which is told how many bytes of all files were read, and
+// ends the work if it fails: VerifyTelling then returns its error.
+func (x *Export) VerifyTelling(progress func(done, total int64) error) error {
+	files, err := x.files()
+	if err != nil {
+		return err
+	}
+	var done, total int64
+	for _, f := range files {
+		if info, err := os.Stat(f.path); err == nil { // others are found when they are read
+			total += info.Size()
 		}
-		if e.Compact == nil {
-			continue
-		}
-		for _, d := range e.Compact.Devices {
-			if d.SHA256 == "" {
-				continue
-			}
-			if err := verifyFile(x.Path(e, CompactFile(d.Name)), d.SHA256); err != nil {
-				return err
-			}
+	}
+	for _, f := range files {
+		err := f.verify(func(n int) error { done += int64(n); return progress(done, max(done, total)) })
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// verifyFile compares a file with its digest.
-func verifyFile(path, want string) error {
-	f, _, err := open(path, MaxFile)
+// listed is a file of a manifest.
+type listed struct{ path, digest string }
+
+// files returns what the manifest lists.
+func (x *Export) files() (out []listed, err error) {
+	for _, e := range x.Manifest.Epochs {
+		for name, want := range e.Files {
+			if filepath.Base(name) != name {
+				return nil, fmt.Errorf("%w: the manifest lists a file %q", ErrCorrupt, name)
+			}
+			out = append(out, listed{x.Path(e, name), want})
+		}
+		if e.Compact == nil {
+			continue
+		}
+		for _, d := range e.Compact.Devices {
+			if d.SHA256 != "" {
+				out = append(out, listed{x.Path(e, CompactFile(d.Name)), d.SHA256})
+			}
+		}
+	}
+	return out, nil
+}
+
+// verify compares a file with its digest. It tells read of every piece, and fails if that fails.
+func (l listed) verify(read func(n int) error) error {
+	f, _, err := open(l.path, MaxFile)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+	for piece := make([]byte, 1<<20); err == nil; {
+		var n int
+		n, err = f.Read(piece)
+		sum.Write(piece[:n])
+		if stop := read(n); stop != nil {
+			return stop
+		}
 	}
-	if hex.EncodeToString(sum.Sum(nil)) != want {
-		return notSigned(path)
+	if err != io.EOF {
+		return fmt.Errorf("read %s: %w", l.path, err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != l.digest {
+		return notSigned(l.path)
 	}
 	return nil
 }

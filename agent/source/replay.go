@@ -51,6 +51,26 @@ type replay struct {
 	started bool
 	first   time.Time
 	at      time.Duration // monotonic time of the first row
+	said    time.Duration // monotonic time of the last line in the log
+	given   uint64        // rows since the start
+	through bool          // the end was logged
+}
+
+// tellEvery is the time between two lines in the log of how far a replay is.
+const tellEvery = time.Minute
+
+// tell says how far the replay is, from time to time.
+func (r *replay) tell(at time.Time) {
+	now := r.clock.Mono()
+	if r.given++; r.given == 1 {
+		r.said = now
+	}
+	if now-r.said < tellEvery {
+		return
+	}
+	r.said = now
+	r.log.Info("the replay goes on", "file", r.cfg.File, "rows", r.given, "at", at.UTC().Format(time.RFC3339),
+		"bytes", r.track.done, "of", r.size())
 }
 
 // OpenReplay opens a stream's replay file and finds its columns.
@@ -276,6 +296,9 @@ func (r *replay) read(ctx context.Context, wait bool) (Row, error) {
 			return Row{}, err
 		}
 	}
+	if wait {
+		r.tell(out.At)
+	}
 	return out, nil
 }
 
@@ -287,6 +310,10 @@ func (r *replay) sound(ctx context.Context) (Row, error) {
 		}
 		rec, err := r.record()
 		if IsEnd(err) {
+			if !r.quiet && !r.through {
+				r.through = true
+				r.log.Info("the replay is through", "file", r.cfg.File, "rows", r.given)
+			}
 			return Row{}, cmp.Or(r.ended(), err)
 		}
 		var out Row

@@ -219,6 +219,34 @@ func TestReplayPace(t *testing.T) {
 	}
 }
 
+// TestReplayTells: a long replay says from time to time how far it is, and that it is through.
+func TestReplayTells(t *testing.T) {
+	for name, edit := range map[string]func(*config.Stream){"in order": func(*config.Stream) {},
+		"reordered": func(s *config.Stream) { s.Lateness = time.Second }} {
+		log := new(testrig.Log)
+		s := inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n100,1,1\n130,1,1\n170,1,1\n180,1,1\n220,1,1\n240,1,1\n",
+			func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" })
+		edit(&s)
+		r, err := openReplay(s, testrig.NewClock(), new(Counters), log.Logger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for {
+			if _, err := r.Next(t.Context()); IsEnd(err) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := log.String()
+		if strings.Count(got, "the replay goes on") != 2 || !strings.Contains(got, "rows=3 at=1970-01-01T00:02:50Z") ||
+			strings.Count(got, "the replay is through") != 1 || !strings.Contains(got, "rows=6\n") {
+			t.Errorf("%s: the log has\n%s", name, got)
+		}
+	}
+}
+
 func TestParseTime(t *testing.T) {
 	for _, c := range []struct {
 		text, format string

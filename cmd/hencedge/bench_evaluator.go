@@ -153,8 +153,12 @@ func (a *app) loadEvaluator(cmd *cobra.Command, o loadbench.Options, backendName
 	if o.Logger, err = a.Logger(); err != nil {
 		return err
 	}
+	p := a.Progress("ms of load")
+	defer p.Done()
+	o.Progress = func(done, total time.Duration) { p.Update(done.Milliseconds(), total.Milliseconds()) }
 	first := true
 	err = loadbench.Run(cmd.Context(), o, func(r benchmark.LoadRecord) error {
+		p.Done() // the record and the bar may share a terminal
 		if !first && !a.JSON {
 			fmt.Fprintln(a.Std.Out)
 		}
@@ -162,6 +166,9 @@ func (a *app) loadEvaluator(cmd *cobra.Command, o loadbench.Options, backendName
 		out := benchmark.Report{Out: a.Std.Out, JSON: a.JSON}
 		return out.Load(r)
 	})
+	if err != nil && cmd.Context().Err() != nil {
+		return errors.New("interrupted; nothing was left behind")
+	}
 	if errors.Is(err, loadbench.ErrOptions) {
 		return cli.UsageHint(cmd, errors.New(strings.TrimPrefix(err.Error(), loadbench.ErrOptions.Error()+": ")))
 	}

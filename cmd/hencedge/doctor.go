@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,7 +54,10 @@ The exit code is 1 if a check failed. Warnings do not count.`,
 				}
 			}
 			cli.UseCredentials(dir)
+			var done func()
+			o.Progress, done = a.doctorProgress(cmd.Context())
 			r, err := doctor.Examine(cmd.Context(), o)
+			done()
 			if err != nil {
 				return err
 			}
@@ -77,6 +81,25 @@ The exit code is 1 if a check failed. Warnings do not count.`,
 	cli.CredentialsFlag(cmd, &dir)
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
+}
+
+// doctorProgress returns what shows how far doctor is and fails once ctx has ended. done removes
+// the line.
+func (a *app) doctorProgress(ctx context.Context) (tell func(what string, done, total int64) error, done func()) {
+	var p *cli.Progress
+	done = func() {
+		if p != nil {
+			p.Done()
+		}
+	}
+	return func(what string, n, total int64) error {
+		if p == nil || p.What != what {
+			done()
+			p = a.Progress(what)
+		}
+		p.Update(n, total)
+		return ctx.Err()
+	}, done
 }
 
 func (a *app) printReport(r *doctor.Report) error {

@@ -34,4 +34,8 @@ type Options struct {
 	// Roots are where an agent's files are looked for keys that decrypt; nil means
 	// ReadRoots.
 	Roots []string
+	// Progress is told how much of a long check is done: "files" that were looked at, of which
+	// nobody knows how many there are (total 0), or "bytes" of keys. The examination ends if it
+	// fails. It may be nil.
+	Progress func(what string, done, total int64) error
 }

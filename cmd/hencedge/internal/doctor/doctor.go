@@ -8,6 +8,13 @@ import (
 	"time"
 )
 
+func (o *Options) tell(what string, done, total int64) error {
+	if o.Progress == nil {
+		return nil
+	}
+	return o.Progress(what, done, total)
+}
+
 // Report is the outcome of an examination.
 type Report struct {
 	OK     bool    `json:"ok"` // no check failed

@@ -141,11 +141,12 @@ func TestWalkFollowsItsRoots(t *testing.T) {
 	if !slices.Equal(roots, want) {
 		t.Errorf("roots %q, want %q", roots, want)
 	}
-	if got := nothingToSteal(roots, "own"); got.Status != Warn || !strings.Contains(got.Detail, "signing.key") {
+	if got := nothingToSteal(Options{Roots: roots}, "own"); got.Status != Warn ||
+		!strings.Contains(got.Detail, "signing.key") {
 		t.Errorf("%+v", got)
 	}
 	// The device's own key is its own by whatever way it is named.
-	if got := nothingToSteal(roots, filepath.Join(top, "home/x/signing.key")); got.Status != OK {
+	if got := nothingToSteal(Options{Roots: roots}, filepath.Join(top, "home/x/signing.key")); got.Status != OK {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -90,11 +91,11 @@ func TestNothingToSteal(t *testing.T) {
 	if err := os.Symlink("/", filepath.Join(dir, "etc/root")); err != nil {
 		t.Fatal(err)
 	}
-	got := nothingToSteal([]string{dir, filepath.Join(dir, "etc")}, own)
+	got := nothingToSteal(Options{Roots: []string{dir, filepath.Join(dir, "etc")}}, own)
 	if got.Status != OK || !strings.Contains(got.Detail, "in the 4 files") {
 		t.Errorf("%+v", got)
 	}
-	if got := nothingToSteal([]string{dir}, filepath.Join(dir, "etc/other.key")); got.Status != Warn ||
+	if got := nothingToSteal(Options{Roots: []string{dir}}, filepath.Join(dir, "etc/other.key")); got.Status != Warn ||
 		!strings.Contains(got.Detail, own) {
 		t.Errorf("somebody else's signing key: %+v", got)
 	}
@@ -112,17 +113,30 @@ func TestNothingToSteal(t *testing.T) {
 		t.Fatal(err)
 	}
 	hidden := write(t, filepath.Join(dir, "home/a/b/c/d/e/f/photo.jpg"), string(b), 0o600)
-	if got := nothingToSteal([]string{dir}, own); got.Status != Fail || !strings.Contains(got.Detail, hidden) {
+	if got := nothingToSteal(Options{Roots: []string{dir}}, own); got.Status != Fail ||
+		!strings.Contains(got.Detail, hidden) {
 		t.Errorf("%+v", got)
 	}
 	b[1]-- // a key that an earlier version wrote
-	if write(t, hidden, string(b), 0o600); nothingToSteal([]string{dir}, own).Status != Fail {
+	if write(t, hidden, string(b), 0o600); nothingToSteal(Options{Roots: []string{dir}}, own).Status != Fail {
 		t.Error("the key of an earlier version was not found")
 	}
 	// A bound that is reached is said.
 	clock := time.Unix(0, 0)
 	later := func() time.Time { clock = clock.Add(time.Minute); return clock }
-	if w := walk([]string{dir}, []string{own}, later); !w.cut {
+	if w := walk(Options{Roots: []string{dir}}, []string{own}, later); !w.cut {
 		t.Error("a walk without end")
+	}
+	// Whoever is told how far it is may end it.
+	told := 0
+	stop := Options{Roots: []string{dir}, Progress: func(what string, done, total int64) error {
+		told++
+		if what != "files" || done != 1 || total != 0 {
+			t.Errorf("told of %d of %d %s", done, total, what)
+		}
+		return context.Canceled
+	}}
+	if w := walk(stop, nil, time.Now); !w.cut || told != 1 || w.files > 0 {
+		t.Errorf("a walk that was interrupted found %+v and told of it %d times", w, told)
 	}
 }

@@ -31,7 +31,7 @@ func roles(ctx context.Context, o Options) []Check {
 		out = append(out, loaded("agent", o.Agent, err))
 		if err == nil {
 			out = append(out, trusted("agent", os.Geteuid(), append(believed(cfg), o.Agent)...))
-			out = append(out, agentFiles(cfg, filepath.Dir(o.Agent), o.Roots)...)
+			out = append(out, agentFiles(cfg, filepath.Dir(o.Agent), o)...)
 			out = append(out, secretFiles("agent", cfg.Secrets()...)...)
 			out = append(out, inputKeys(cfg)...)
 			out = append(out, running(ctx, systemd.Agent, cfg.Control.Socket))
@@ -43,7 +43,7 @@ func roles(ctx context.Context, o Options) []Check {
 		out = append(out, loaded("evaluator", o.Evaluator, err))
 		if err == nil {
 			out = append(out, trusted("evaluator", os.Geteuid(), o.Evaluator, cfg.Broker.CA, cfg.Broker.Cert))
-			out = append(out, evaluatorFiles(cfg, filepath.Dir(o.Evaluator))...)
+			out = append(out, evaluatorFiles(cfg, filepath.Dir(o.Evaluator), o)...)
 			out = append(out, secretFiles("evaluator", config.NamedSecret{Path: "broker.password",
 				Secret: cfg.Broker.Password})...)
 			out = append(out, running(ctx, systemd.Evaluator, cfg.Control.Socket))
@@ -114,7 +114,7 @@ func loaded(role, path string, err error) Check {
 }
 
 // agentFiles: an edge board should hold nothing worth stealing.
-func agentFiles(cfg *config.Agent, dir string, roots []string) []Check {
+func agentFiles(cfg *config.Agent, dir string, o Options) []Check {
 	out := []Check{signingKey(cfg), writable("agent state", cfg.State),
 		disk("disk of the agent's state", filepath.Dir(cfg.State), unix.Statfs)}
 	if cfg.Keys.Mode == config.KeyModeSymmetric {
@@ -134,8 +134,8 @@ func agentFiles(cfg *config.Agent, dir string, roots []string) []Check {
 	if !cfg.AllCompact() {
 		out = append(out, publicKeys(cfg)...)
 	}
-	out = append(out, pinnedHolder("key holder of the agent", keys, cfg.Keys.Holder))
-	return append(out, noSecrets("secrets on this board", dirs, own...), nothingToSteal(roots, own...))
+	out = append(out, pinnedHolder("key holder of the agent", keys, o, cfg.Keys.Holder))
+	return append(out, noSecrets("secrets on this board", dirs, own...), nothingToSteal(o, own...))
 }
 
 // boardKey checks the key of the device's compact windows, which is a secret.
@@ -201,7 +201,7 @@ func publicKey(path, params string) (*henc.PublicKey, error) {
 
 // pinnedHolder checks that an export is whole and signed by the key holder that the
 // configuration names.
-func pinnedHolder(name, dir string, holders ...string) Check {
+func pinnedHolder(name, dir string, o Options, holders ...string) Check {
 	c := Check{Name: name, Status: OK}
 	trust, err := keyset.Trusted(holders...)
 	var export *keyset.Export
@@ -209,7 +209,7 @@ func pinnedHolder(name, dir string, holders ...string) Check {
 		export, err = keyset.OpenExport(dir, trust)
 	}
 	if err == nil {
-		err = export.Verify()
+		err = export.VerifyTelling(func(done, total int64) error { return o.tell("bytes", done, total) })
 	}
 	switch {
 	case errors.Is(err, keyset.ErrNoHolder):
@@ -233,12 +233,12 @@ func pinnedHolder(name, dir string, holders ...string) Check {
 	return c
 }
 
-func evaluatorFiles(cfg *config.Evaluator, dir string) []Check {
+func evaluatorFiles(cfg *config.Evaluator, dir string, o Options) []Check {
 	out := []Check{privateFile("evaluator signing key", cfg.SigningKey), writable("evaluator state", cfg.State),
 		disk("disk of the evaluator's state", filepath.Dir(cfg.State), unix.Statfs)}
 	dirs := append([]string{dir}, cfg.KeySets...)
 	for _, d := range cfg.KeySets {
-		out = append(out, pinnedHolder("evaluation keys", d, cfg.Keys.Holder...))
+		out = append(out, pinnedHolder("evaluation keys", d, o, cfg.Keys.Holder...))
 	}
 	c := Check{Name: "programs", Status: OK}
 	checked, err := evaluator.Check(cfg)

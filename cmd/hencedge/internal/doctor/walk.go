@@ -65,15 +65,15 @@ type walked struct {
 	signing []string
 }
 
-// walk looks at every regular file below roots that this user can open, for secret
+// walk looks at every regular file below o.Roots that this user can open, for secret
 // keys of ciphertexts and for signing keys other than own.
-func walk(roots, own []string, now func() time.Time) walked {
+func walk(o Options, own []string, now func() time.Time) walked {
 	var w walked
 	end := now().Add(maxWalk)
 	own = resolved(own)
 	seen := map[string]bool{}
 	looked := 0
-	for _, root := range roots {
+	for _, root := range o.Roots {
 		root, err := filepath.Abs(root)
 		if err != nil {
 			continue
@@ -103,7 +103,8 @@ func walk(roots, own []string, now func() time.Time) walked {
 			case !d.Type().IsRegular():
 				return nil
 			}
-			if looked++; w.files >= maxWalked || looked%256 == 1 && now().After(end) {
+			if looked++; w.files >= maxWalked || looked%256 == 1 && now().After(end) ||
+				o.tell("files", int64(looked), 0) != nil {
 				w.cut = true
 				return fs.SkipAll
 			}
@@ -139,9 +140,9 @@ func headOf(path string) (head []byte, ok bool) {
 
 // nothingToSteal proves, within the bounds of a walk, that a device in public-key
 // mode holds no key that decrypts: none in any file that this user can read but own.
-func nothingToSteal(roots []string, own ...string) Check {
+func nothingToSteal(o Options, own ...string) Check {
 	c := Check{Name: "keys that this user can read", Status: OK}
-	w := walk(roots, own, time.Now)
+	w := walk(o, own, time.Now)
 	who := "this user"
 	if u, err := user.Current(); err == nil {
 		who = u.Username
@@ -157,7 +158,7 @@ func nothingToSteal(roots []string, own ...string) Check {
 		return c
 	}
 	c.Detail = fmt.Sprintf("no secret key in the %d files that %s can read below %s", w.files, who,
-		strings.Join(roots, " "))
+		strings.Join(o.Roots, " "))
 	if w.cut {
 		c.Status, c.Detail = Info, c.Detail+"; the search was cut short"
 	}

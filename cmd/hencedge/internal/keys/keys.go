@@ -338,14 +338,6 @@ set of its own. --device gives an agent board.key too, the key of its compact wi
 	return cmd
 }
 
-// interrupted fails once ctx has ended.
-func interrupted(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return errors.New("interrupted; nothing was left behind")
-	}
-	return nil
-}
-
 func (a *app) exported(done *keyholder.Exported) error {
 	if done.Secret {
 		fmt.Fprintf(a.Std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under this "+

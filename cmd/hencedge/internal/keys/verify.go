@@ -1,6 +1,8 @@
 package keys
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -33,7 +35,12 @@ verify finds damage only: whoever exchanged the keys can sign them too.`,
 			}
 			export, err := keyset.OpenExport(args[0], trust)
 			if err == nil {
-				err = export.Verify()
+				p := a.Progress("bytes")
+				err = export.VerifyTelling(func(done, total int64) error {
+					p.Update(done, total)
+					return interrupted(cmd.Context())
+				})
+				p.Done()
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
@@ -64,4 +71,12 @@ func (a *app) verified(export *keyset.Export, pinned bool) error {
 	_, err := fmt.Fprintf(a.Std.Out, "%s: whole, %s, %d epochs, signed by %s\n", export.Dir, m.Params, len(m.Epochs),
 		fingerprint)
 	return err
+}
+
+// interrupted fails once ctx has ended.
+func interrupted(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return errors.New("interrupted; nothing was left behind")
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package loadbench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,15 +13,15 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-func newBed(o Options) (*bed, error) {
+func newBed(ctx context.Context, o Options) (*bed, error) {
 	b := &bed{o: o, begin: time.Now().Unix()}
-	if err := b.build(); err != nil {
+	if err := b.build(ctx); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil
 }
 
-func (b *bed) build() (err error) {
+func (b *bed) build(ctx context.Context) (err error) {
 	if b.dir, err = os.MkdirTemp("", "hencedge-load-"); err != nil { // 0700
 		return err
 	}
@@ -41,10 +42,10 @@ func (b *bed) build() (err error) {
 	if err := b.fits(); err != nil {
 		return err
 	}
-	if err := b.makeKeys(); err != nil {
+	if err := b.makeKeys(ctx); err != nil {
 		return err
 	}
-	return b.encrypt()
+	return b.encrypt(ctx)
 }
 
 // describe describes the stream that every device sends.

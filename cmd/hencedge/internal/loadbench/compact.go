@@ -1,6 +1,7 @@
 package loadbench
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/hencedge/hencedge/agent/source"
@@ -58,7 +59,7 @@ func (b *bed) makeBoards() error {
 }
 
 // encryptCompact makes what the devices' windows hold, and their encryptors.
-func (b *bed) encryptCompact() error {
+func (b *bed) encryptCompact(until context.Context) error {
 	big, err := henc.NewContext(b.o.Params)
 	if err != nil {
 		return err
@@ -78,6 +79,9 @@ func (b *bed) encryptCompact() error {
 		return err
 	}
 	for i, d := range b.devices {
+		if until.Err() != nil {
+			return until.Err()
+		}
 		own, err := key.CompactBoard(small, d.name)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package loadbench
 
 import (
+	"context"
 	"crypto/ed25519"
 	"fmt"
 	"math"
@@ -23,7 +24,7 @@ import (
 
 // makeKeys makes a key set for the programs, approves them, exports the evaluation keys and
 // opens the key holder's reader.
-func (b *bed) makeKeys() (err error) {
+func (b *bed) makeKeys(ctx context.Context) (err error) {
 	needs := keyholder.Needs{Rotations: []int{}, NoRelinearise: true}
 	for _, n := range b.plan.Needs() {
 		needs.Rotations = append(needs.Rotations, n.Rotations...)
@@ -36,7 +37,7 @@ func (b *bed) makeKeys() (err error) {
 		needs.Bootstrap = keyset.BootstrapFast
 	}
 	if b.set, err = keyholder.Create(b.path("holder"), keyholder.CreateOptions{Params: b.o.Params,
-		Needs: needs}); err != nil {
+		Needs: needs, Progress: func(keyholder.Progress) error { return ctx.Err() }}); err != nil {
 		return err
 	}
 	approvals := make([]keyholder.Approval, len(b.plan.Programs))
@@ -99,9 +100,9 @@ func (b *bed) encryptor(
 }
 
 // encrypt makes the windows that every device keeps in rotation.
-func (b *bed) encrypt() error {
+func (b *bed) encrypt(until context.Context) error {
 	if b.o.Compact > 0 {
-		return b.encryptCompact()
+		return b.encryptCompact(until)
 	}
 	ctx, err := henc.NewContext(b.o.Params)
 	if err != nil {
@@ -120,6 +121,9 @@ func (b *bed) encrypt() error {
 		d.bodies = make([]body, b.o.Windows)
 		for n := range d.bodies {
 			g.Go(func() error {
+				if until.Err() != nil {
+					return until.Err()
+				}
 				w, err := b.window(ctx, e, uint64(i), uint64(n))
 				d.bodies[n] = w
 				return err

@@ -48,7 +48,7 @@ func running(t *testing.T) *house {
 
 func runningWith(t *testing.T, o Options) *house {
 	t.Helper()
-	b, err := newBed(o)
+	b, err := newBed(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestHeaders(t *testing.T) {
 	if _, err := h.run(t.Context(), shortLoad(1)); err != nil {
 		t.Fatal(err)
 	}
-	list, err := h.seal(1)
+	list, err := h.seal(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestExpected(t *testing.T) {
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBed(o)
+	b, err := newBed(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestUnderWay(t *testing.T) {
 		if err := os.WriteFile(o.Programs, []byte("programs:\n  - "+programs+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b, err := newBed(o)
+		b, err := newBed(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -479,7 +479,7 @@ func TestCompactOptions(t *testing.T) {
 		err := o.check()
 		if err == nil {
 			var b *bed
-			if b, err = newBed(o); b != nil {
+			if b, err = newBed(t.Context(), o); b != nil {
 				_ = b.close()
 			}
 		}

@@ -64,7 +64,9 @@ type Options struct {
 	Reopen  func(*henc.Context) (*henc.Context, error)
 
 	Logger *slog.Logger
-	Remark func(message string) // is told what is prepared and how much memory that takes
+	// Progress is told how much of Length is measured, of all loads together. It may be nil.
+	Progress func(done, total time.Duration)
+	Remark   func(message string) // is told what is prepared and how much memory that takes
 }
 
 // A load takes an eighth of the machine's memory, within these bounds.

@@ -21,7 +21,7 @@ func Run(ctx context.Context, o Options, emit func(benchmark.LoadRecord) error) 
 	if err := o.check(); err != nil {
 		return err
 	}
-	b, err := newBed(o)
+	b, err := newBed(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (h *house) warmUp(ctx context.Context) (p pace, err error) {
 	n := len(h.devices)
 	for rounds := max(firstWindows/n, 1); ; rounds *= 4 {
 		rounds = min(rounds, h.mostRounds())
-		s, err := h.run(ctx, load{rounds: rounds, limit: time.Hour, fill: time.Hour, one: 1})
+		s, err := h.run(ctx, load{rounds: rounds, limit: time.Hour, fill: time.Hour, one: 1, before: -1})
 		if err != nil {
 			return p, err
 		}
@@ -114,7 +114,10 @@ func (h *house) measure(
 	var list []*segment
 	for left := h.o.Length; left > h.o.Length/50 && len(list) < 1000; {
 		l := h.size(left, speed, rate)
-		l.one = one
+		l.one, l.before = one, h.o.Length-left
+		if method == benchmark.LoadHalf {
+			l.before += h.o.Length
+		}
 		if len(list) == 0 {
 			h.tell(l, one)
 		}
@@ -125,6 +128,7 @@ func (h *house) measure(
 		list = append(list, s)
 		left -= s.to.at.Sub(s.from.at)
 	}
+	h.progress(h.o.Length, map[bool]time.Duration{true: h.o.Length}[method == benchmark.LoadHalf])
 	r = h.record(list, one)
 	r.Method, r.Rate, r.GPUBusy = method, rate, gpus.between(list)
 	return r, nil

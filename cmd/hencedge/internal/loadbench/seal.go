@@ -1,6 +1,7 @@
 package loadbench
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 
 // seal makes the windows of several rounds, with one window per device in each. It returns
 // them round by round.
-func (h *house) seal(rounds int) ([]prepared, error) {
+func (h *house) seal(ctx context.Context, rounds int) ([]prepared, error) {
 	b := h.bed
 	n := rounds * len(b.devices)
 	if err := h.arena.room(n, h.slotBytes()); err != nil {
@@ -25,8 +26,8 @@ func (h *house) seal(rounds int) ([]prepared, error) {
 		g.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= n {
-					return nil
+				if i >= n || ctx.Err() != nil {
+					return ctx.Err()
 				}
 				p := &out[i]
 				p.device, p.n = i%len(b.devices), h.fed+int64(i/len(b.devices))

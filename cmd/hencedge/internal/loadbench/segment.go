@@ -111,13 +111,25 @@ type load struct {
 	fill   time.Duration // until the pipeline counts as full
 	rate   float64       // windows per second; 0: as many as the service takes
 	one    int64         // one in so many results of each program is decrypted
+	before time.Duration // that was measured before this segment; negative: it is the warm-up
 	// profile receives a processor profile of the segment; nil: none is made.
 	profile io.Writer
 }
 
+// progress tells how much was measured: before this segment, and in it.
+func (b *bed) progress(before, now time.Duration) {
+	total := b.o.Length
+	if b.o.Half {
+		total *= 2
+	}
+	if b.o.Progress != nil && before >= 0 {
+		b.o.Progress(min(before+max(now, 0), total), total)
+	}
+}
+
 // run seals windows, feeds them, waits for all results, and verifies those that it kept.
 func (h *house) run(ctx context.Context, l load) (*segment, error) {
-	list, err := h.seal(l.rounds)
+	list, err := h.seal(ctx, l.rounds)
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +244,7 @@ func (h *house) watch(ctx context.Context, l load, s *segment, turn *rounds, don
 		case <-tick.C:
 		}
 		elapsed := time.Since(s.start.at)
+		h.progress(l.before, elapsed-l.fill)
 		if results, _ := h.checker.counts(); !full && elapsed >= l.fill && results > s.start.results {
 			full = true
 			if s.from, err = h.snapshot(); err != nil {
