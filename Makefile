@@ -16,7 +16,7 @@ BENCHTIME ?= 300ms
 MODULES := . interop/lattigo bench cutrantt/cpu/_asm
 
 # Packages with goroutines of their own: these run under the race detector.
-RACE_PKGS := ./agent/... ./evaluator ./evaluator/engine ./evaluator/store ./internal/daemon/... ./keyholder ./keyholder/alert ./keyholder/console ./transport/...
+RACE_PKGS := ./agent/... ./evaluator ./evaluator/engine ./evaluator/store ./internal/daemon/... ./keyholder ./keyholder/alert ./keyholder/console ./internal/traces ./enroll ./transport/...
 
 # The arithmetic that must be right on the boards: run under emulation.
 ARM64_PKGS := ./cutrantt/prng ./cutrantt/cpu ./cutrantt/conformance ./henc ./henc/bfv ./henc/internal/crt ./henc/internal/embed ./henc/internal/wire ./henc/secret

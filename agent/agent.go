@@ -43,6 +43,7 @@ type Agent struct {
 	duplicates duplicates
 	meter      *sensor.Meter // of energy
 	sealing    daemon.Pulse
+	tracing    tracing
 
 	used atomic.Bool
 }

@@ -39,6 +39,12 @@ func openSpool(cfg *config.Agent, clock role.Clock, log *slog.Logger) (*spool.Sp
 	return spool.Open(o)
 }
 
+// delivered exports when a window was delivered. It never fails.
+func (a *Agent) delivered(l *spool.Lease) error {
+	a.tracing.delivered(l.ID, a.clock.Now())
+	return nil
+}
+
 // newCourier makes what takes windows from the spool to the broker.
 func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 	d := &a.cfg.Delivery
@@ -53,6 +59,7 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 		Receipt: d.ReceiptTimeout, First: d.RetryMin, Last: d.RetryMax,
 		Rate: float64(d.Bandwidth), Share: d.LiveShare, Live: d.LiveAge, Clock: a.clock, Logger: a.log,
 		Renumber: a.renumber,
+		Before:   a.delivered,
 		// Not as it was when the window was made: the prefix may be another one.
 		Topic: func(l *spool.Lease) string {
 			return transport.ReadingTopic(a.cfg.Broker.TopicPrefix, a.cfg.Device, l.Stream)

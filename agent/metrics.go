@@ -223,11 +223,13 @@ func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descConnected, descLastAck} {
 		ch <- d
 	}
+	a.tracing.out.Describe(ch)
 }
 
 // Collect sends the counts as they are now.
 func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	a.connection(ch)
+	a.tracing.out.Collect(ch)
 	s := a.Stats()
 	for _, m := range agentMetrics {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(s))

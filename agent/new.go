@@ -8,6 +8,7 @@ import (
 	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/traces"
 )
 
 // New prepares an agent, in the order in which each part needs the ones before:
@@ -60,6 +61,10 @@ func New(cfg *config.Agent, deps Deps) (_ *Agent, err error) {
 		if err := a.resume(s); err != nil {
 			return nil, fmt.Errorf("stream %s: %w", s.Config.Name, err)
 		}
+	}
+	if a.tracing.out, err = traces.New(cfg.Traces, traces.Options{Role: "agent", Name: cfg.Device,
+		Version: deps.Version, Logger: a.log}); err != nil {
+		return nil, err
 	}
 	a.openMeter(p.Machine)
 	for _, w := range plan.Warnings(cfg) {
@@ -126,6 +131,7 @@ func (a *Agent) Close() error {
 	if a.state != nil {
 		errs = append(errs, a.state.Close())
 	}
+	a.tracing.out.Close()
 	a.device.Lock()
 	a.keys.Wipe()
 	a.device.Unlock()

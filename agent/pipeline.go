@@ -105,6 +105,7 @@ func (a *Agent) finish(s *stream, w *source.Window) (*seal.Sealed, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.tracing.sealed(out, w.Start, w.End, a.clock.Now())
 	s.sealed.windows.Add(1)
 	if w.Samples < s.Config.Window.Samples {
 		s.sealed.partial.Add(1)

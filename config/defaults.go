@@ -61,6 +61,15 @@ const (
 	DefaultRemember       = 1 << 17
 )
 
+// DefaultSample is Traces.Sample where it is not given.
+const DefaultSample = 0.01
+
+func (t *Traces) setDefaults() {
+	if t != nil {
+		orDefault(&t.Sample, DefaultSample)
+	}
+}
+
 // DefaultTrial is Remote.Trial where it is not given.
 const DefaultTrial = 5 * time.Minute
 
@@ -81,6 +90,7 @@ func (a *Agent) SetDefaults() {
 	a.Delivery.setDefaults()
 	orDefault(&a.StopTimeout, DefaultStopTimeout)
 	a.Log.setDefaults()
+	a.Traces.setDefaults()
 	a.Remote.setDefaults()
 	for i := range a.Streams {
 		a.Streams[i].SetDefaults()
@@ -117,6 +127,7 @@ func (e *Evaluator) SetDefaults() {
 	orDefault(&e.Latency, DefaultLatency)
 	orDefault(&e.StopTimeout, DefaultStopTimeout)
 	e.Log.setDefaults()
+	e.Traces.setDefaults()
 	for i := range e.Streams {
 		e.Streams[i].SetDefaults()
 	}
@@ -134,6 +145,7 @@ func (k *KeyHolder) SetDefaults() {
 	orDefault(&k.Output, "table")
 	k.Limits.setDefaults()
 	k.Log.setDefaults()
+	k.Traces.setDefaults()
 	k.Alerts.setDefaults(k.Name)
 	k.History.setDefaults(k.Name, k.State)
 	k.Console.setDefaults()

@@ -37,6 +37,7 @@ type Agent struct {
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`
 	Metrics     Metrics  `yaml:"metrics"`
+	Traces      *Traces  `yaml:"traces"`
 	Control     Control  `yaml:"control"`
 	Remote      *Remote  `yaml:"remote"`
 	// Place is the device's place in streams with Places, modulo their number; nil means
@@ -154,6 +155,7 @@ type Evaluator struct {
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`
 	Metrics     Metrics  `yaml:"metrics"`
+	Traces      *Traces  `yaml:"traces"`
 	Control     Control  `yaml:"control"`
 
 	origin
@@ -317,6 +319,7 @@ type KeyHolder struct {
 	Limits  Limits  `yaml:"limits"`
 	Log     Log     `yaml:"log"`
 	Metrics Metrics `yaml:"metrics"`
+	Traces  *Traces `yaml:"traces"`
 	// Alerts are alarms on decrypted results; they need State.
 	Alerts *Alerts `yaml:"alerts"`
 	// History is the database of "results serve"; nil means the defaults.
@@ -337,6 +340,15 @@ type Log struct {
 // nowhere.
 type Metrics struct {
 	Listen string `yaml:"listen"` // host:port, or unix: and an absolute path
+}
+
+// Traces says where spans of windows go, by OTLP/JSON over HTTP; nil means nowhere.
+type Traces struct {
+	// URL is the whole address, which ends in /v1/traces as a rule.
+	HTTP `yaml:",inline"`
+	// Sample is the share of the windows that are traced, above 0 and at most 1. Roles with
+	// the same share trace the same windows.
+	Sample float64 `yaml:"sample"`
 }
 
 // Control says where a service answers `status` on this machine.
@@ -416,6 +428,9 @@ func (a *Agent) Secrets() []NamedSecret {
 		if in.MQTT != nil {
 			list = append(list, NamedSecret{at + "mqtt.password", in.MQTT.Password})
 		}
+	}
+	if t := a.Traces; t != nil {
+		list = append(list, NamedSecret{"traces.password", t.Password}, NamedSecret{"traces.token", t.Token})
 	}
 	return slices.DeleteFunc(list, func(n NamedSecret) bool { return n.Secret == "" })
 }

@@ -62,6 +62,7 @@ var fieldRules = map[string]rule.Value{
 	"overlay.Version":           versionRule,
 	"overlay.StopTimeout":       stopTimeoutRule,
 	"Metrics.Listen":            listenRule,
+	"Traces.Sample":             rule.Share("use a number above 0 and at most 1, such as 0.01"),
 	"Control.Socket":            socketPathRule,
 	"Log.Level":                 rule.OneOf("debug", "info", "warn", "error"),
 	"Log.Format":                rule.OneOf("text", "json"),

@@ -42,8 +42,11 @@ func CheckFiles(cfg *config.Evaluator, all bool) error {
 	default:
 		faults.file(cfg, "signing_key", "do as the message says, as root or the file's owner", err)
 	}
-	daemon.CheckBroker(cfg.Broker, "the user that the evaluator runs as", "hencedge-evaluator",
-		func(path, remedy string, err error) { faults.file(cfg, path, remedy, err) })
+	fail := func(path, remedy string, err error) { faults.file(cfg, path, remedy, err) }
+	daemon.CheckBroker(cfg.Broker, "the user that the evaluator runs as", "hencedge-evaluator", fail)
+	if t := cfg.Traces; t != nil {
+		daemon.CheckWeb(&t.HTTP, "the user that the evaluator runs as", "traces.", fail)
+	}
 	checkDirectories(cfg, faults)
 	checkEnrolled(cfg, all, faults)
 	if all {

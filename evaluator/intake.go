@@ -88,6 +88,7 @@ func (s *Service) admit(working context.Context, o staged, place turn) {
 	s.stages.since(stageQueue, o.at)
 	v := s.custody.verify(o.Staged)
 	start := time.Now()
+	s.tracedWindow(o, v, start)
 	place.wait()
 	defer place.end()
 	s.stages.since(stageTurn, start)

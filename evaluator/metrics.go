@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hencedge/hencedge/internal/traces"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // The metrics of a service. Refusals have a sample for every reason from the
@@ -66,6 +69,7 @@ func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d
 	}
 	s.stages.all.Describe(ch)
+	s.traces.Describe(ch)
 }
 
 // Collect sends the counts as they are now.
@@ -73,6 +77,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
+	s.traces.Collect(ch)
 	st := s.Stats()
 	count(descAccepted, float64(st.Accepted))
 	count(descTwins, float64(st.Twins))
@@ -145,3 +150,32 @@ func (s *stages) took(stage int, d time.Duration) { s.of[stage].Observe(d.Second
 
 // since notes that something was in a stage from start until now.
 func (s *stages) since(stage int, start time.Time) { s.took(stage, time.Since(start)) }
+
+// tracedWindow exports the arrival of a window that passed every check: from its first message to
+// its place in line.
+func (s *Service) tracedWindow(o staged, v verdict, now time.Time) {
+	if v.err != nil || v.w == nil || !s.traces.Wants(v.w.id) {
+		return
+	}
+	span := traces.Reading(&v.w.meta, v.w.id, len(o.Sealed))
+	span.Name, span.Start, span.End = "receive", o.at.Add(-o.Took), now
+	s.traces.Add(span)
+}
+
+// tracedResult exports what became of the last window of a result: its wait from arrived on, the
+// computation from began to over, and the way out until now. id is that of the sealed object.
+func (p *pipeline) tracedResult(m *transport.Meta, id [32]byte, bytes int, arrived, began, over time.Time) {
+	span, ok := traces.Result(m, id, bytes)
+	if !ok || !p.traces.Wants(span.Window) {
+		return
+	}
+	for _, step := range []struct {
+		name       string
+		start, end time.Time
+		id         traces.SpanID
+	}{{"queue", arrived, began, traces.SpanID{}}, {"compute", began, over, traces.SpanID{}},
+		{"publish", over, time.Now(), traces.Published(id, m.Program, m.Subject)}} {
+		span.Name, span.Start, span.End, span.ID = step.name, step.start, step.end, step.id
+		p.traces.Add(span)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/interval"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/internal/traces"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -41,6 +42,7 @@ type pipeline struct {
 	working  daemon.Pulse // evaluations
 	link     link
 	sender   *transport.Sender
+	traces   *traces.Tracer // nil: off
 }
 
 func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {

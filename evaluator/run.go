@@ -78,10 +78,11 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		return err
 	}
 	s.stages.since(stageCompute, start)
+	over := time.Now()
 	spot = computed.Place
 	if circuit.Packed() {
 		e := &packed{job: j.light(), circuit: circuit, key: key, spot: spot, body: computed.Body, of: computed.Of,
-			took: computed.Took, waited: max(start.Sub(j.lastArrival()), 0)}
+			took: computed.Took, waited: max(start.Sub(j.lastArrival()), 0), began: start}
 		err := s.packs.add(ctx, e)
 		inPack = err == nil
 		return err
@@ -96,6 +97,7 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)
 	}
+	s.tracedResult(&r.meta, r.id, len(r.sealed), start.Add(-max(start.Sub(j.lastArrival()), 0)), start, over)
 	s.tally.result(circuit.Name(), len(r.sealed), computed.Took)
 	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", len(r.sealed),
 		"evaluate", computed.Took)

@@ -211,6 +211,7 @@ type packed struct {
 	of      engine.Origin
 	took    time.Duration
 	waited  time.Duration // before its computation
+	began   time.Time     // its computation
 	entered time.Time
 }
 
@@ -227,6 +228,7 @@ func (s *Service) publishPack(ctx context.Context, p *pack) {
 		// Each result counts for its part of the pack.
 		n := len(p.results)
 		bytes := len(sealed.sealed)*(i+1)/n - len(sealed.sealed)*i/n
+		s.tracedResult(&metas[i], sealed.id, bytes, e.began.Add(-e.waited), e.began, e.entered)
 		s.tally.result(e.circuit.Name(), bytes, e.took)
 		if s.deps.OnResult != nil {
 			s.deps.OnResult(Event{Program: e.circuit.Name(), Meta: metas[i], ID: sealed.id, Bytes: bytes,

@@ -18,6 +18,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/traces"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -81,6 +82,10 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory),
 		MaxAge: cfg.Limits.Reassembly,
 	}, s.stage)
+	if s.traces, err = traces.New(cfg.Traces, traces.Options{Role: "evaluator", Name: cfg.Name, Version: deps.Version,
+		Logger: s.log}); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrConfig, err), s.Close())
+	}
 	return s, nil
 }
 
@@ -126,6 +131,7 @@ func (s *Service) loadKeys() (all []engine.Keys, read func(*henc.Context) ([]eng
 
 // Close releases state and store if Run was not called. After Run it does nothing.
 func (s *Service) Close() error {
+	s.traces.Close()
 	return errors.Join(s.state.Close(), s.custody.close())
 }
 

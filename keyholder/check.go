@@ -28,6 +28,9 @@ func Check(cfg *config.KeyHolder) error {
 	} else {
 		c.keySet(signers)
 	}
+	if t := cfg.Traces; t != nil {
+		daemon.CheckWeb(&t.HTTP, "the user that reads results", "traces.", c.fail)
+	}
 	daemon.CheckBroker(cfg.Broker, "the user that reads results", "", c.fail)
 	c.state()
 	if cfg.Alerts != nil {

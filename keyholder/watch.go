@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -188,7 +189,9 @@ func (w *watch) take(ctx context.Context, s transport.Staged) error {
 	if w.own[topic] {
 		topic = ""
 	}
+	arrived := time.Now()
 	obj, p, err := w.r.take(topic, s.Sealed, w.o.Programs)
+	verified := time.Now()
 	var results []transport.Meta
 	if err == nil {
 		results = w.inbox.seen.fresh(p.metas())
@@ -220,6 +223,7 @@ func (w *watch) take(ctx context.Context, s transport.Staged) error {
 		return fmt.Errorf("watch results: %w", err)
 	}
 	w.taken += len(results)
+	w.tracedTaken(obj, results, s, arrived, verified)
 	if w.o.Receipts == nil {
 		return nil
 	}
@@ -263,7 +267,9 @@ func (w *watch) read(ctx context.Context, l *spool.Lease, most int) (int, error)
 		w.log.Error("the inbox cannot be read", "error", err)
 		return 0, nil
 	}
+	start := time.Now()
 	results, err := w.r.again(sealed, w.o.Programs)
+	decrypted := time.Now()
 	if err != nil {
 		if ctx.Err() != nil { // for want of its keys, perhaps
 			l.Return(0)
@@ -282,10 +288,13 @@ func (w *watch) read(ctx context.Context, l *spool.Lease, most int) (int, error)
 			l.Return(0)
 			return read, nil
 		}
+		w.tracedResult("decrypt", res, start, decrypted)
+		handed := time.Now()
 		if err := w.handOn(ctx, res); err != nil {
 			l.Return(0)
 			return read, err
 		}
+		w.tracedResult("store", res, handed, time.Now())
 		read++
 	}
 	if all, err := transport.PeekResults(sealed); err == nil {

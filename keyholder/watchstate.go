@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/hencedge/hencedge/internal/traces"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -51,6 +52,7 @@ type WatchOptions struct {
 	Limits      transport.Limits // bounds of reassembly
 	Receipts    *Receipts        // tells evaluators what was taken; may be nil
 	Count       int              // results after which Watch ends; 0: it goes on
+	Traces      *traces.Tracer   // exports the steps of results; nil: off
 	// OnReady is called once the broker has granted the subscriptions.
 	OnReady func()
 	// OnResult gets every result that was read, in order. If it returns an error, Watch

@@ -361,6 +361,9 @@ func (c *checker) broker(o Options) {
 	if o.Connected {
 		return
 	}
+	if t := c.cfg.Traces; t != nil {
+		daemon.CheckWeb(&t.HTTP, "the user that the agent runs as", "traces.", c.fail)
+	}
 	daemon.CheckBroker(c.cfg.Broker, "the user that the agent runs as", "hencedge-agent", c.fail)
 }
 

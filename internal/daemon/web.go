@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"time"
@@ -14,6 +15,26 @@ import (
 // WebFiles returns the TLS files of a web server.
 func WebFiles(h *config.HTTP) tlsutil.Files {
 	return tlsutil.Files{CA: h.CA, Cert: h.Cert, Key: h.Key, ServerName: h.ServerName}
+}
+
+// CheckWeb looks at the files and secrets that a connection to a web server needs. who names the
+// user that must be able to read them. It calls fail for every fault, with its place in the
+// configuration, which begins with at, and a remedy. It connects to nothing.
+func CheckWeb(h *config.HTTP, who, at string, fail func(path, remedy string, err error)) {
+	if field, err := WebFiles(h).Check(); err != nil {
+		remedy := "correct the path or the file"
+		if errors.Is(err, fs.ErrPermission) {
+			remedy = "let " + who + " read the file and enter its directory"
+		}
+		fail(at+field, remedy, err)
+	}
+	for key, s := range map[string]config.Secret{"password": h.Password, "token": h.Token} {
+		secret, err := s.Resolve()
+		if err != nil {
+			fail(at+key, s.Available(), err)
+		}
+		clear(secret)
+	}
 }
 
 // WebClient returns a client for a web server, which has one connection and keeps it for

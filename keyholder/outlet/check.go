@@ -1,8 +1,6 @@
 package outlet
 
 import (
-	"errors"
-	"io/fs"
 	"strings"
 
 	"github.com/hencedge/hencedge/config"
@@ -15,20 +13,7 @@ const reader = "the user that reads results"
 // CheckWeb looks at the files and secrets of a page. It calls fail for every fault, with its
 // place in the configuration, which begins with at, and a remedy. It connects to nothing.
 func CheckWeb(cfg *config.HTTP, at string, fail func(path, remedy string, err error)) {
-	if field, err := daemon.WebFiles(cfg).Check(); err != nil {
-		remedy := "correct the path or the file"
-		if errors.Is(err, fs.ErrPermission) {
-			remedy = "let " + reader + " read the file and enter its directory"
-		}
-		fail(at+field, remedy, err)
-	}
-	for key, s := range map[string]config.Secret{"password": cfg.Password, "token": cfg.Token} {
-		secret, err := s.Resolve()
-		if err != nil {
-			fail(at+key, s.Available(), err)
-		}
-		clear(secret)
-	}
+	daemon.CheckWeb(cfg, reader, at, fail)
 }
 
 // CheckMQTT is CheckWeb for a broker.

@@ -17,6 +17,7 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/internal/traces"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -170,6 +171,12 @@ func (s *session) follow(ctx context.Context, r *keyholder.Reader, receipts *key
 		receipts.Use(client)
 		s.tally.Damage(receipts.Damaged())
 	}
+	tracer, err := traces.New(cfg.Traces, traces.Options{Role: "keyholder", Name: cfg.Name, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer tracer.Close()
+	s.metrics = append(s.metrics, tracer)
 	stopMetrics, err := daemon.ServeMetrics(w.metrics, s.collector(), log)
 	if err != nil {
 		return err
@@ -177,7 +184,7 @@ func (s *session) follow(ctx context.Context, r *keyholder.Reader, receipts *key
 	defer stopMetrics()
 	err = keyholder.Watch(s.alarms.ctx, r, keyholder.WatchOptions{
 		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics,
-		Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count,
+		Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count, Traces: tracer,
 		OnReady: func() {
 			s.service.connected()
 			log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only)
