@@ -163,17 +163,30 @@ func unmarshal(p henc.Parameters, b []byte) (*Window, error) {
 // the origin and from all fields of the window but the values. It fails with henc.ErrLength for a name that is
 // too long.
 func (w *Window) Uniform(o Origin) ([]uint32, error) {
+	c1 := make([]uint32, w.Params.N())
+	if err := w.FillUniform(c1, o); err != nil {
+		return nil, err
+	}
+	return c1, nil
+}
+
+// FillUniform is Uniform into N coefficients that the caller has. It fails with henc.ErrLength for another number of
+// them.
+func (w *Window) FillUniform(c1 []uint32, o Origin) error {
+	if len(c1) == 0 || len(c1) != w.Params.N() {
+		return fmt.Errorf("compact window: %w: room for %d coefficients of %d", henc.ErrLength, len(c1), w.Params.N())
+	}
 	if len(o.Device) > 255 || len(o.Stream) > 255 {
-		return nil, fmt.Errorf("compact window: %w: a name of more than 255 bytes", henc.ErrLength)
+		return fmt.Errorf("compact window: %w: a name of more than 255 bytes", henc.ErrLength)
 	}
 	hash := w.Params.Hash()
 	b := append([]byte("hencedge compact window v1\x00"), hash[:]...)
 	b = append(b, byte(w.Precision))
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(w.Values)))
 	b = append(append(b, w.Nonce[:]...), o.Encode()...)
-	seed, c1 := sha256.Sum256(b), make([]uint32, w.Params.N())
+	seed := sha256.Sum256(b)
 	prng.Uniform(c1, &seed, keymat.LabelCompactA, 0, modulus)
-	return c1, nil
+	return nil
 }
 
 // Encode writes the origin as one string of bytes, which no other origin with names of at most 255

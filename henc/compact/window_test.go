@@ -210,6 +210,12 @@ func TestUniform(t *testing.T) {
 			t.Errorf("%s: c1 depends on a value", name)
 		}
 	}
+	for _, n := range []int{0, 4095, 4097} {
+		err := window(t, "compact12", 5, compact.Bits12).FillUniform(make([]uint32, n), compact.Origin{})
+		if !errors.Is(err, henc.ErrLength) {
+			t.Errorf("room for %d coefficients: %v", n, err)
+		}
+	}
 	long := compact.Origin{Device: strings.Repeat("x", 256)}
 	if _, err := window(t, "compact12", 5, compact.Bits12).Uniform(long); !errors.Is(err, henc.ErrLength) {
 		t.Errorf("a long name: %v", err)

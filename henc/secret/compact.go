@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/prng"
@@ -20,6 +21,9 @@ import (
 type CompactEncryptor struct {
 	key *Key
 	q   int64
+	// polynomials are the coefficients of c1 and then of c1*s, a *[]uint32 for each window under way. They are used
+	// again, wiped, because a board that makes them anew spends most of its memory on those of earlier windows.
+	polynomials sync.Pool
 }
 
 // NewCompactEncryptor makes an encryptor under a key whose context has the parameters of
@@ -29,7 +33,7 @@ func NewCompactEncryptor(k *Key) (*CompactEncryptor, error) {
 	if err := compact.CheckSet(p); err != nil {
 		return nil, fmt.Errorf("compact encryption: %w", err)
 	}
-	return &CompactEncryptor{k, int64(p.Q()[0])}, nil
+	return &CompactEncryptor{key: k, q: int64(p.Q()[0])}, nil
 }
 
 // Encrypt encrypts readings of -1 to 1, at least one and at most N. The window's nonce and its noise
@@ -78,11 +82,23 @@ func (e *CompactEncryptor) encrypt(
 		return nil, err
 	}
 	defer hidden.Wipe()
-	c1, err := w.Uniform(origin)
-	if err != nil {
+	product, ok := e.polynomials.Get().(*[]uint32)
+	if !ok {
+		words := make([]uint32, e.key.ctx.Parameters().N())
+		product = &words
+	}
+	defer func() {
+		clear(*product) // it gives s away
+		e.polynomials.Put(product)
+	}()
+	if err := w.FillUniform(*product, origin); err != nil {
 		return nil, err
 	}
-	return w, e.fill(w, readings, s, c1, hidden)
+	if err := e.multiply(*product, s); err != nil {
+		return nil, err
+	}
+	e.fill(w, readings, *product, hidden)
+	return w, nil
 }
 
 // inRange reports whether all readings are within -1..1; NaN is not.
@@ -122,18 +138,11 @@ func (e *CompactEncryptor) bind(
 }
 
 // fill computes the values: the used coefficients of m + e - c1*s, cut.
-func (e *CompactEncryptor) fill(
-	w *compact.Window, readings []float64, s *cutrantt.Batch, c1 []uint32, hidden *henc.Seed,
-) error {
-	product := make([]uint32, len(c1)) // c1*s, which gives s away
-	defer clear(product)
-	if err := e.multiply(product, s, c1); err != nil {
-		return err
-	}
+func (e *CompactEncryptor) fill(w *compact.Window, readings []float64, product []uint32, hidden *henc.Seed) {
 	noise := make([]int32, len(readings))
 	defer clear(noise)
 	prng.CBD(noise, (*[32]byte)(hidden), keymat.LabelE0)
-	stride, scale, bits := compact.Stride(len(c1), len(readings)), compact.Scale(), w.Precision.Bits()
+	stride, scale, bits := compact.Stride(len(product), len(readings)), compact.Scale(), w.Precision.Bits()
 	for j, x := range readings {
 		// |m| <= 2^24, so the sum is within -q-2^25..2^25.
 		c0 := rounded(float64(x*scale)) + int64(noise[j]) - int64(product[j*stride])
@@ -146,11 +155,10 @@ func (e *CompactEncryptor) fill(
 		v := (uint64(c0)<<bits + uint64(e.q)/2) / uint64(e.q)
 		w.Values[j] = uint32(v) & (1<<bits - 1)
 	}
-	return nil
 }
 
-// multiply sets dst to the coefficients of c1*s.
-func (e *CompactEncryptor) multiply(dst []uint32, s *cutrantt.Batch, c1 []uint32) error {
+// multiply replaces the coefficients of c1 by those of c1*s.
+func (e *CompactEncryptor) multiply(c1 []uint32, s *cutrantt.Batch) error {
 	r, limbs := e.key.ctx.Ring(), s.Limbs()
 	c := chain.Secret(r)
 	plain := c.Batch(1, limbs, cutrantt.Coeffs(1))
@@ -159,7 +167,7 @@ func (e *CompactEncryptor) multiply(dst []uint32, s *cutrantt.Batch, c1 []uint32
 	c.Op2(r.Convert, x, plain)
 	c.Op3(r.Mul, x, x, s)
 	c.Op2(r.Convert, plain, x)
-	c.Do(func() error { return r.Download(dst, plain) })
+	c.Do(func() error { return r.Download(c1, plain) })
 	return c.Close()
 }
 

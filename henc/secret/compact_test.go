@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/hencedge/hencedge/henc"
@@ -148,6 +150,57 @@ func TestCompactFull(t *testing.T) {
 	for j, got := range openCompact(t, w, origin, must(key.Coefficients())(t)) {
 		if d := math.Abs(got - x[j]); d > compact.Bits16.Bound() {
 			t.Fatalf("reading %d is off by 2^%.2f", j, math.Log2(d))
+		}
+	}
+}
+
+// TestCompactMemory: a window leaves no polynomials of N coefficients, 16 KiB each, behind.
+func TestCompactMemory(t *testing.T) {
+	e := must(secret.NewCompactEncryptor(boardKey(t, "compact12", 1, "board")))(t)
+	x, o := readings("random", 64), origin
+	encrypt := func() {
+		o.Sequence++
+		must(e.Encrypt(x, compact.Bits12, o, nil))(t)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector takes what pools hold
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))  // pools are kept by processor
+	least := uint64(math.MaxUint64)                  // the race detector drops from pools at random
+	for range 200 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		encrypt()
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	if least > 8<<10 {
+		t.Errorf("%d bytes for each window", least)
+	}
+}
+
+// TestCompactTogether: one encryptor makes the windows of several streams at a time, each as alone.
+func TestCompactTogether(t *testing.T) {
+	key := boardKey(t, "compact10-insecure", 1, "board")
+	e := must(secret.NewCompactEncryptor(key))(t)
+	x := readings("random", 64)
+	encrypt := func(e *secret.CompactEncryptor, i int) ([]uint32, error) {
+		o := origin
+		o.Sequence = uint64(i)
+		w, err := e.Encrypt(x, compact.Bits16, o, seed(t, "together"))
+		if err != nil {
+			return nil, err
+		}
+		return w.Values, nil
+	}
+	got, errs := make([][]uint32, 64), make([]error, 64)
+	var wg sync.WaitGroup
+	for i := range got {
+		wg.Go(func() { got[i], errs[i] = encrypt(e, i) })
+	}
+	wg.Wait()
+	for i := range got {
+		alone := must(encrypt(must(secret.NewCompactEncryptor(key))(t), i))(t)
+		if errs[i] != nil || !slices.Equal(got[i], alone) {
+			t.Errorf("window %d differs: %v", i, errs[i])
 		}
 	}
 }
