@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
@@ -13,15 +14,23 @@ import (
 // each diagonal (284 in boot15, 316 in boot16), and the prepared keys. It is immutable and safe
 // for concurrent use.
 type Bootstrapper struct {
-	ctx            *henc.Context
-	plan           *Plan
-	ev             *henc.Evaluator
-	pair           *henc.BatchEvaluator // both halves of the coefficients
-	toSparse       cutrantt.Operand
-	toDense        cutrantt.Operand
+	ctx      *henc.Context
+	plan     *Plan
+	ev       *henc.Evaluator
+	pair     *henc.BatchEvaluator // both halves of the coefficients
+	toSparse cutrantt.Operand
+	toDense  cutrantt.Operand
+	*tables
+	shared bool // the matrices belong to another bootstrapper
+}
+
+// tables are what bootstrappers of one plan share.
+type tables struct {
 	encode, decode []*henc.LinearTransform
 	plusI, minusI  *henc.Plaintext // X^(N/2) and -X^(N/2)
-	shared         bool            // the matrices belong to another bootstrapper
+	spread         *henc.Plaintext // p, where the last factor of decode divides by it; else nil
+	mu             sync.Mutex
+	plain          *henc.LinearTransform // the last factor without, made when it is first needed
 }
 
 // New encodes the matrices of the plan. keys must be of ctx, with those of the sparse secret. It fails with
@@ -30,7 +39,7 @@ func New(ctx *henc.Context, plan *Plan, keys *henc.EvaluationKeys) (*Bootstrappe
 	if ctx.Ring() == nil || !plan.ready() || !ctx.Parameters().Equal(plan.params) {
 		return nil, fmt.Errorf("bootstrapping: %w: no context, no plan, or one for other parameters", henc.ErrParams)
 	}
-	b := &Bootstrapper{ctx: ctx, plan: plan}
+	b := &Bootstrapper{ctx: ctx, plan: plan, tables: &tables{}}
 	err := b.take(keys)
 	if err == nil {
 		err = b.prepare()
@@ -48,8 +57,7 @@ func (b *Bootstrapper) With(keys *henc.EvaluationKeys) (*Bootstrapper, error) {
 	if b == nil || b.toDense == nil {
 		return nil, fmt.Errorf("bootstrapping: %w: no bootstrapper", henc.ErrParams)
 	}
-	o := &Bootstrapper{ctx: b.ctx, plan: b.plan, encode: b.encode, decode: b.decode, plusI: b.plusI,
-		minusI: b.minusI, shared: true}
+	o := &Bootstrapper{ctx: b.ctx, plan: b.plan, tables: b.tables, shared: true}
 	if err := o.take(keys); err != nil {
 		o.Free()
 		return nil, fmt.Errorf("bootstrapping: %w", err)
@@ -83,8 +91,9 @@ func (b *Bootstrapper) prepare() (err error) {
 		to     *[]*henc.LinearTransform
 		stages []stage
 	}{{&b.encode, b.plan.encode}, {&b.decode, b.plan.decode}} {
-		for _, s := range t.stages {
-			lt, err := henc.NewLinearTransform(b.ctx, s.matrix().diagonals, s.level, s.scale)
+		for i, s := range t.stages {
+			last := !s.inverse && i == len(t.stages)-1
+			lt, err := s.encode(b.ctx, last && b.plan.spreads())
 			if err != nil {
 				return err
 			}
@@ -100,8 +109,38 @@ func (b *Bootstrapper) prepare() (err error) {
 	if b.minusI, err = monomial(b.sineLevel(), -1); err != nil {
 		return err
 	}
-	b.plusI, err = monomial(b.sineLevel()-sineLevels, 1)
+	if b.plusI, err = monomial(b.sineLevel()-sineLevels, 1); err != nil || !b.plan.spreads() {
+		return err
+	}
+	b.spread, err = b.plan.spreadPolynomial(b.ctx)
 	return err
+}
+
+// encode is the factor with its diagonals, which divides by p too if asked.
+func (s stage) encode(ctx *henc.Context, unspread bool) (*henc.LinearTransform, error) {
+	m := s.matrix()
+	if unspread {
+		m.unspread()
+	}
+	return henc.NewLinearTransform(ctx, m.diagonals, s.level, s.scale)
+}
+
+// decoding is the factors of SlotsToCoeffs for a message that raise spread or not.
+func (b *Bootstrapper) decoding(spread bool) ([]*henc.LinearTransform, error) {
+	if spread || b.spread == nil {
+		return b.decode, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := len(b.decode) - 1
+	if b.plain == nil {
+		lt, err := b.plan.decode[last].encode(b.ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		b.plain = lt
+	}
+	return append(slices.Clone(b.decode[:last]), b.plain), nil
 }
 
 // sineLevel is the level of the operand of the sine.
@@ -112,17 +151,24 @@ func (b *Bootstrapper) Free() {
 	if b == nil {
 		return
 	}
-	for _, lt := range slices.Concat(b.encode, b.decode) {
-		if !b.shared {
-			lt.Free()
-		}
+	if !b.shared && b.tables != nil {
+		b.tables.free()
 	}
 	for _, o := range []cutrantt.Operand{b.toSparse, b.toDense} {
 		if o != nil {
 			o.Release()
 		}
 	}
-	b.encode, b.decode, b.toSparse, b.toDense = nil, nil, nil, nil
+	b.toSparse, b.toDense = nil, nil
+}
+
+func (m *tables) free() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, lt := range append(slices.Concat(m.encode, m.decode), m.plain) {
+		lt.Free()
+	}
+	m.encode, m.decode, m.plain = nil, nil, nil
 }
 
 // Plan is the bootstrapper's plan.
@@ -158,7 +204,8 @@ func (b *Bootstrapper) Bootstrap(ct *henc.Ciphertext) (*henc.Ciphertext, error) 
 }
 
 func (b *Bootstrapper) run(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
-	raised, err := b.raise(ct)
+	times, spread := b.plan.raiseBy(ct.Scale)
+	raised, err := b.raise(ct, times, spread)
 	if err != nil {
 		return nil, fmt.Errorf("raise the modulus: %w", err)
 	}
@@ -172,7 +219,7 @@ func (b *Bootstrapper) run(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sine: %w", err)
 	}
-	out, err := b.toSlots(reduced)
+	out, err := b.toSlots(reduced, spread)
 	b.pair.Free(reduced)
 	if err != nil {
 		return nil, fmt.Errorf("coefficients to slots: %w", err)
@@ -180,11 +227,10 @@ func (b *Bootstrapper) run(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 	return out, nil
 }
 
-// raise returns plan.multipleOf(ct.Scale) times the message of ct, plus multiples of the modulus of level 0,
+// raise returns times, and if asked p, times the message of ct, plus multiples of the modulus of level 0,
 // at the top level (Bossuat, Troncoso-Pastoriza and Hubaux, ACNS 2022, section 4): the switch to the
 // sparse secret, the lift, the switch back.
-func (b *Bootstrapper) raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
-	times := b.plan.multipleOf(ct.Scale)
+func (b *Bootstrapper) raise(ct *henc.Ciphertext, times int64, spread bool) (*henc.Ciphertext, error) {
 	p, r := b.plan.params, b.ctx.Ring()
 	c := chain.New(r)
 	defer c.Close()
@@ -195,6 +241,9 @@ func (b *Bootstrapper) raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 		multiple[i] = uint32(times % int64(q))
 	}
 	c.Do(func() error { return r.MulScalar(in, c.View(ct.Value, 0, 2, 0, len(low)), multiple) })
+	if spread {
+		c.Op3(r.Mul, in, in, b.spread.Value)
+	}
 	sparse := c.Result(2, low, b.ctx.Domain())
 	c.Do(func() error {
 		return cutrantt.SwitchKeys(r, cutrantt.Gadget{Alpha: 1, Special: p.PLimbs()[:1]}, []cutrantt.KeySwitch{
@@ -264,8 +313,12 @@ func (b *Bootstrapper) toCoefficients(ct *henc.Ciphertext) (*henc.Ciphertexts, e
 	return b.pair.Clone(both)
 }
 
-// toSlots joins the halves and returns the slots.
-func (b *Bootstrapper) toSlots(halves *henc.Ciphertexts) (*henc.Ciphertext, error) {
+// toSlots joins the halves and returns the slots, divided by p if asked.
+func (b *Bootstrapper) toSlots(halves *henc.Ciphertexts, spread bool) (*henc.Ciphertext, error) {
+	factors, err := b.decoding(spread)
+	if err != nil {
+		return nil, err
+	}
 	im, err := b.ev.MulPlain(halves.At(1), b.plusI)
 	if err != nil {
 		return nil, err
@@ -276,7 +329,7 @@ func (b *Bootstrapper) toSlots(halves *henc.Ciphertexts) (*henc.Ciphertext, erro
 		return nil, err
 	}
 	defer b.free(sum)
-	return b.transform(sum, b.decode, b.plan.decode)
+	return b.transform(sum, factors, b.plan.decode)
 }
 
 // transform applies the stages, with the rescalings that follow each.

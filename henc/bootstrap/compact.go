@@ -83,7 +83,7 @@ func (b *Bootstrapper) CoefficientsOf(ct *henc.Ciphertext, used ...[]bool) ([][2
 		return nil, fmt.Errorf("%s: %w: the ciphertext is at level %d, not 0", op, henc.ErrLevel, ct.Level)
 	}
 	ratio := b.plan.modulus() / ct.Scale
-	if most := b.plan.lit.LogRatio; !(ratio >= 1<<4 && ratio <= math.Exp2(float64(most))) { // raise multiplies by 1
+	if most := b.plan.lit.LogRatio; !(ratio >= 1<<4 && ratio <= math.Exp2(float64(most))) {
 		return nil, fmt.Errorf("%s: %w: the modulus is 2^%.2f times the scale, it must be 2^4 to 2^%d", op,
 			henc.ErrScale, math.Log2(ratio), most)
 	}
@@ -106,7 +106,7 @@ func (b *Bootstrapper) CoefficientsOf(ct *henc.Ciphertext, used ...[]bool) ([][2
 func (b *Bootstrapper) coefficients(
 	ct *henc.Ciphertext, ratio float64, used [][]bool,
 ) ([][2]*henc.Ciphertext, error) {
-	raised, err := b.raise(ct)
+	raised, err := b.raise(ct, 1, false)
 	if err != nil {
 		return nil, fmt.Errorf("raise the modulus: %w", err)
 	}

@@ -8,14 +8,24 @@ const HalfWidth = halfWidth
 // SineLevels is what the sine takes.
 const SineLevels = sineLevels
 
-// Multiple is what messages of the scale of level 0 are multiplied by before their modulus is raised.
-func (pl *Plan) Multiple() int64 { return pl.multiple }
+// RaiseBy is the integer that messages of the scale are multiplied by before their modulus is raised, and whether p is
+// another factor.
+func (pl *Plan) RaiseBy(scale float64) (times int64, spread bool) { return pl.raiseBy(scale) }
+
+// SpreadSigns are the coefficients of p.
+func SpreadSigns() []int8 { return spreadSigns[:] }
+
+// SpreadAt is p in slot j.
+func SpreadAt(j int) complex128 { return spreadAt(j) }
 
 // Modulus is the modulus of level 0.
 func (pl *Plan) Modulus() float64 { return pl.modulus() }
 
 // Raise is the first step.
-func (b *Bootstrapper) Raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) { return b.raise(ct) }
+func (b *Bootstrapper) Raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
+	times, spread := b.plan.raiseBy(ct.Scale)
+	return b.raise(ct, times, spread)
+}
 
 // ToCoefficients is the second step.
 func (b *Bootstrapper) ToCoefficients(ct *henc.Ciphertext) (*henc.Ciphertexts, error) {
@@ -26,4 +36,6 @@ func (b *Bootstrapper) ToCoefficients(ct *henc.Ciphertext) (*henc.Ciphertexts, e
 func (b *Bootstrapper) Sine(x *henc.Ciphertexts) (*henc.Ciphertexts, error) { return sine(b.pair, x) }
 
 // ToSlots is the last step.
-func (b *Bootstrapper) ToSlots(x *henc.Ciphertexts) (*henc.Ciphertext, error) { return b.toSlots(x) }
+func (b *Bootstrapper) ToSlots(x *henc.Ciphertexts, spread bool) (*henc.Ciphertext, error) {
+	return b.toSlots(x, spread)
+}

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/hencedge/hencedge/henc"
 )
 
 // apply is the product of the factors and a vector, by the definition of diagonals.
@@ -151,6 +153,96 @@ func TestDiagonals(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%+v: diagonals %v, the matrix has %v", f, got, want)
 			}
+		}
+	}
+}
+
+// TestSpread: the polynomial p has the weight, the least magnitude in a slot and the largest coefficients of its
+// products with messages that spread.go states, and the last factor of SlotsToCoeffs divides by it.
+func TestSpread(t *testing.T) {
+	weight := 0
+	for _, s := range spreadSigns {
+		weight += int(s * s)
+	}
+	if weight != spreadWeight {
+		t.Errorf("weight %d", weight)
+	}
+	least, sum := math.Inf(1), 0.0
+	for j := range spreadDegree / 2 {
+		v := cmplx.Abs(spreadAt(j))
+		least, sum = min(least, v), sum+v*v
+	}
+	if least < spreadLeast || math.Abs(sum-spreadWeight*spreadDegree/2) > 1e-9 {
+		t.Errorf("the least magnitude is %g, the mean square %g", least, sum*2/spreadDegree)
+	}
+	for _, slots := range []int{16, 32, 512} {
+		peak := 0.0
+		for k := range 2 * slots {
+			mean, power := 0.0, 1
+			for j := range slots {
+				w := cmplx.Rect(1, -math.Pi*float64(power*k%(4*slots))/float64(2*slots))
+				mean += math.Abs(real(spreadAt(j)*w)) / float64(slots)
+				power = power * 5 % (4 * slots)
+			}
+			peak = max(peak, mean)
+		}
+		t.Logf("%d slots: coefficients of at most %.3f", slots, peak)
+		if peak > spreadPeak {
+			t.Errorf("%d slots: a coefficient of %g", slots, peak)
+		}
+	}
+}
+
+// TestUnspread: the factors give the slots of a polynomial, and with p divided out those over p.
+func TestUnspread(t *testing.T) {
+	const n = 32
+	a := make([]complex128, n)
+	for i := range a {
+		a[i] = complex(rand.Float64()-0.5, rand.Float64()-0.5)
+	}
+	plain, divided := matrices(toSlots(n, []int{2, 3})), matrices(toSlots(n, []int{2, 3}))
+	divided[1].unspread()
+	got := apply(divided, a)
+	for j, v := range apply(plain, a) {
+		if d := cmplx.Abs(got[j]*spreadAt(j)/complex(spreadNorm, 0) - v); d > 1e-12 {
+			t.Errorf("slot %d is off by %g", j, d)
+		}
+	}
+}
+
+// TestRaiseBy: messages come near the message ratio at any scale, and p is a factor where it fits.
+func TestRaiseBy(t *testing.T) {
+	for _, set := range []string{"boot15", "boot16"} {
+		p, err := henc.NamedBootstrap(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lit, err := LiteralOf(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pl, err := NewPlan(p, lit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, spread := pl.raiseBy(1.05 * p.ScaleAt(0)); !spread {
+			t.Errorf("%s: messages of the scale of level 0 are not spread", set)
+		}
+		if _, spread := pl.raiseBy(pl.MaxScale()); spread {
+			t.Errorf("%s: messages of the largest scale are spread", set)
+		}
+		for b := 0.0; b < math.Log2(pl.MaxScale()); b += 0.01 {
+			scale := math.Exp2(b)
+			ratio := math.Log2(pl.modulus() / pl.raised(scale))
+			if ratio < float64(lit.LogRatio)-0.2501 || ratio > float64(lit.LogRatio)+1 {
+				t.Fatalf("%s at 2^%.2f: the ratio is 2^%.2f", set, b, ratio)
+			}
+		}
+		// The promise at the scale of level 0 is hardly above that of an integral factor alone.
+		room := pl.MaxScale() / p.ScaleAt(0)
+		x := 2 * math.Pi * math.Floor(math.Exp2(1./16)*room) / room * math.Exp2(-float64(lit.LogRatio))
+		if _, fixed := pl.Error(p.ScaleAt(0)); fixed > 1.05*x*x/6 || fixed < x*x/12 {
+			t.Errorf("%s: the sine is off by at most 2^%.2f", set, math.Log2(fixed))
 		}
 	}
 }

@@ -57,15 +57,14 @@ const Weight = henc.SparseWeight
 // Plan is a checked bootstrapping: which levels and scales its steps have, and the keys
 // that it needs. It is immutable.
 type Plan struct {
-	params   henc.Parameters
-	lit      Literal
-	groups   []int
-	multiple int64   // of the ciphertext before the modulus is raised
-	scaleIn  float64 // of the input, at level 0
-	encode   []stage // CoeffsToSlots
-	decode   []stage // SlotsToCoeffs
-	working  float64 // scale of the sine's operand
-	sine     float64 // scale of its result
+	params  henc.Parameters
+	lit     Literal
+	groups  []int
+	scaleIn float64 // of the input, at level 0
+	encode  []stage // CoeffsToSlots
+	decode  []stage // SlotsToCoeffs
+	working float64 // scale of the sine's operand
+	sine    float64 // scale of its result
 }
 
 // stage is one factor of a linear transform.
@@ -105,7 +104,6 @@ func NewPlan(p henc.Parameters, lit Literal) (*Plan, error) {
 	if err := henc.CheckSparse(p, p.SparseLimbs()); err != nil {
 		return nil, fmt.Errorf("bootstrapping with %q: %w", p.Name(), err)
 	}
-	pl.multiple = pl.multipleOf(pl.scaleIn)
 	for i := range lit.Stages {
 		pl.groups = append(pl.groups, (lit.LogSlots+lit.Stages-1-i)/lit.Stages)
 	}
@@ -128,7 +126,7 @@ func (pl *Plan) schedule() {
 	pl.working, pl.sine = working, sineScale(p, level, working)
 	level -= sineLevels
 	out := level - pl.lit.ToSlots
-	factor = pl.modulus() / (float64(pl.multiple) * pl.scaleIn * 2 * math.Pi)
+	factor = pl.modulus() / (pl.raised(pl.scaleIn) * 2 * math.Pi)
 	pl.decode = pl.stages(toSlots(n, pl.groups), level, out, pl.sine, p.ScaleAt(out)*factor, working)
 }
 
@@ -249,23 +247,17 @@ func (pl *Plan) ScaleOf(scale float64) (float64, error) {
 		return 0, fmt.Errorf("%w: scale 2^%.2f, bootstrapping takes 2^0 to 2^%.2f", henc.ErrScale, math.Log2(scale),
 			math.Log2(pl.MaxScale()))
 	}
-	k := float64(pl.multipleOf(scale)) / float64(pl.multiple)
-	return pl.params.ScaleAt(pl.Level()) * (k * (scale / pl.scaleIn)), nil
+	return pl.params.ScaleAt(pl.Level()) * (pl.raised(scale) / pl.raised(pl.scaleIn)), nil
 }
 
-// Error is what bootstrapping adds to the real part of a slot, for values in [-1, 1] at the scale: a
+// Error is what bootstrapping adds to the real part of a slot, for real values in [-1, 1] at the scale: a
 // random error of standard deviation sd, whose law is that of noise times a key, and one of at most fixed
-// that follows from the message. With f_j the coefficients over the modulus q0, the sine is off by
-// (2*pi*f_j)^3/6 in each. Let f_j = c_j*r, r the reciprocal of the message ratio: the sum of the c_j^2 is
-// the mean of the squared slots, which is at most 1, as is every c_j, so that no slot collects more than
-// (2*pi*r)^2/6.
+// that follows from the message, by what the sine differs from its argument.
 func (pl *Plan) Error(scale float64) (sd, fixed float64) {
 	if _, err := pl.ScaleOf(scale); err != nil {
 		return math.Inf(1), math.Inf(1)
 	}
-	raised := float64(pl.multipleOf(scale)) * scale
-	x := 2 * math.Pi * raised / pl.modulus()
-	return math.Exp2(pl.lit.LogError) * max(pl.MaxScale()/raised, 1), x * x / 6
+	return math.Exp2(pl.lit.LogError) * max(pl.MaxScale()/pl.raised(scale), 1), pl.sineError(scale)
 }
 
 // KeySwitches is about how many key switches a bootstrapping takes, and the sum of their digits times limbs,
@@ -309,9 +301,3 @@ const workingPolynomials = 200
 
 // sineProducts is about how many products the sine takes, of one half.
 const sineProducts = 12
-
-// multipleOf is the integer that brings a message of a scale up to MaxScale near the message ratio. It stays
-// above 2^(LogRatio-1/16).
-func (pl *Plan) multipleOf(scale float64) int64 {
-	return max(int64(math.Exp2(1./16)*pl.modulus()/math.Exp2(float64(pl.lit.LogRatio))/scale), 1)
-}
