@@ -67,9 +67,9 @@ func testBench(t testing.TB, name string) *bench {
 	return benches[name]
 }
 
-func newBench(t testing.TB, p henc.Parameters) *bench {
+func newBench(t testing.TB, p henc.Parameters, options ...henc.Option) *bench {
 	t.Helper()
-	ctx, err := henc.NewContext(p)
+	ctx, err := henc.NewContext(p, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
