@@ -153,6 +153,8 @@ func (o *objects) addTo(t *testing.T, args arguments) {
 	args.add((func(*henc.Evaluator) error)(nil), func(*henc.Evaluator) error { return nil })
 	args.add([]*henc.Evaluator(nil), []*henc.Evaluator{nil}, []*henc.Evaluator{o.ev}, []*henc.Evaluator{{}})
 	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{o.ct}, []*henc.Ciphertext{nil})
+	args.add([][2]*henc.Ciphertexts(nil), make([][2]*henc.Ciphertexts, 1), [][2]*henc.Ciphertexts{{o.batch, o.batch}},
+		[][2]*henc.Ciphertexts{{o.batch, o.batch}, {o.batch, nil}, {o.freedBatch, &henc.Ciphertexts{}}})
 	args.add((*henc.Ciphertexts)(nil), &henc.Ciphertexts{}, o.batch, must(o.be.Clone(o.batch))(t), o.freedBatch,
 		o.batch.WithScale(math.NaN()))
 	args.add(o.lt, o.freedLt, (*henc.LinearTransform)(nil), &henc.LinearTransform{})

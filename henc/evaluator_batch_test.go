@@ -172,6 +172,59 @@ func (r *batchRig) decrypt(t *testing.T) {
 	}
 }
 
+// TestMulSumRescale: a sum of products with a rest decrypts to that under each item's key, one product alone is
+// MulRescale's residue by residue, and the operands do not change.
+func TestMulSumRescale(t *testing.T) {
+	for _, n2 := range []int{16, 1} {
+		r := newBatchRig(t, "toy", n2)
+		before := residuesOf(t, r.ctx, r.apart.At(0))
+		rest := must(r.be.MulConst(r.others, 0.5, r.apart.Scale()))(t)
+		for where, a := range map[string]group{"apart": r.apart, "joined": r.joined} {
+			got := must(r.be.MulSumRescale([][2]group{{a, r.others}, {r.others, r.others}, {a, a}}, rest))(t)
+			bare := must(r.be.MulSumRescale([][2]group{{a, r.others}}, nil))(t)
+			alone := must(r.be.MulRescale(a, r.others))(t)
+			if got.Level() != alone.Level() || got.Scale() != alone.Scale() {
+				t.Errorf("%s: level %d, scale %g", where, got.Level(), got.Scale())
+			}
+			for i := range batchItems {
+				if !slices.Equal(residuesOf(t, r.ctx, bare.At(i)), residuesOf(t, r.ctx, alone.At(i))) {
+					t.Errorf("%s: one product of item %d is not MulRescale's", where, i)
+				}
+				want := make([]complex128, r.p.Slots())
+				for j, x := range r.x[i] {
+					y := r.y[i][j]
+					want[j] = x*y + y*y + x*x + 0.5*y
+				}
+				if e := maxError(must(r.decs[i].DecryptComplex(got.At(i)))(t), want); e > 1e-3 {
+					t.Errorf("%s: item %d is off by %g", where, i, e)
+				}
+			}
+		}
+		if !slices.Equal(residuesOf(t, r.ctx, r.apart.At(0)), before) {
+			t.Error("an operand changed")
+		}
+		low := must(r.be.DropLevel(r.apart, 1))(t)
+		for what, c := range map[string]struct {
+			err  error
+			want error
+		}{
+			"no product": {errOf(r.be.MulSumRescale(nil, rest)), henc.ErrParams},
+			"levels of products": {errOf(r.be.MulSumRescale([][2]group{{r.apart, r.apart}, {low, low}}, nil)),
+				henc.ErrLevel},
+			"levels of a product": {errOf(r.be.MulSumRescale([][2]group{{r.apart, low}}, nil)), henc.ErrLevel},
+			"the level of rest":   {errOf(r.be.MulSumRescale([][2]group{{low, low}}, rest)), henc.ErrLevel},
+			"the scale of rest":   {errOf(r.be.MulSumRescale([][2]group{{r.apart, r.apart}}, r.apart)), henc.ErrScale},
+			"scales of products": {errOf(r.be.MulSumRescale([][2]group{{r.apart, r.apart},
+				{r.apart, r.apart.WithScale(2 * r.apart.Scale())}}, nil)), henc.ErrScale},
+			"nil factors": {errOf(r.be.MulSumRescale([][2]group{{nil, r.apart}}, nil)), henc.ErrParams},
+		} {
+			if !errors.Is(c.err, c.want) {
+				t.Errorf("%s: %v, want %v", what, c.err, c.want)
+			}
+		}
+	}
+}
+
 // TestBatchesRefuse: items that do not fit each other.
 func TestBatchesRefuse(t *testing.T) {
 	r := newRig(t, "toy", 16)

@@ -32,7 +32,7 @@ func (ev *Evaluator) product(op string, merge bool, a, b *Ciphertext) (*Cipherte
 	if b != a {
 		y = alone(b)
 	}
-	return first(ev.batch().multiply(op, merge, x, y))
+	return first(ev.batch().multiply(op, merge, x, y, addends{}))
 }
 
 // Mul is Evaluator.Mul for each item.
@@ -45,17 +45,75 @@ func (be *BatchEvaluator) MulRescale(a, b *Ciphertexts) (*Ciphertexts, error) {
 	return be.product("multiply and rescale", true, a, b)
 }
 
+// MulSumRescale is the sum of one or more products and of rest, which may be nil, relinearised and rescaled once, for
+// one key switch and one division instead of one for each. All factors and rest are at one level, and the scales of
+// all products and of rest are equal, as in a sum. It fails like MulRescale, with ErrLevel or ErrScale where they are
+// not, and with ErrParams without a product.
+func (be *BatchEvaluator) MulSumRescale(products [][2]*Ciphertexts, rest *Ciphertexts) (*Ciphertexts, error) {
+	const op = "sum of products, rescaled"
+	if len(products) == 0 {
+		return nil, fmt.Errorf("%s: %w: no product", op, ErrParams)
+	}
+	first := products[0]
+	for i, p := range products {
+		if err := be.pair(op, p[0], p[1], false); err != nil {
+			return nil, err
+		}
+		if err := be.evs[0].matches(op, first[0].level, p[0].level, first[0].scale*first[1].scale,
+			p[0].scale*p[1].scale, true); err != nil {
+			return nil, fmt.Errorf("product %d: %w", i, err)
+		}
+	}
+	if rest != nil {
+		if err := be.valid(op, rest); err != nil {
+			return nil, err
+		}
+		if err := be.evs[0].matches(op, first[0].level, rest.level, first[0].scale*first[1].scale, rest.scale,
+			true); err != nil {
+			return nil, fmt.Errorf("rest: %w", err)
+		}
+	}
+	return be.multiply(op, true, first[0], first[1], addends{products[1:], rest})
+}
+
+// addends are what is added to a product before its relinearisation.
+type addends struct {
+	products [][2]*Ciphertexts
+	rest     *Ciphertexts
+}
+
+// add adds them to t, three polynomials for each item.
+func (a addends) add(c *chain.Chain, be *BatchEvaluator, t *cutrantt.Batch) {
+	r := be.ctx.ring
+	for _, p := range a.products {
+		more := c.Result(t.Polys(), t.Limbs(), t.Domain())
+		if c.Err() != nil {
+			return
+		}
+		each := c.Each(more, 3)
+		c.Do(func() error { return cutrantt.MulTensor(r, each, p[0].items, p[1].items) })
+		c.Op3(r.Add, t, t, more)
+	}
+	if a.rest == nil {
+		return
+	}
+	for i, item := range a.rest.items {
+		to := c.View(t, 3*i, 3*i+2, 0, len(t.Limbs()))
+		c.Op3(r.Add, to, to, item)
+	}
+}
+
 func (be *BatchEvaluator) product(op string, merge bool, a, b *Ciphertexts) (*Ciphertexts, error) {
 	if err := be.pair(op, a, b, false); err != nil {
 		return nil, err
 	}
-	return be.multiply(op, merge, a, b)
+	return be.multiply(op, merge, a, b, addends{})
 }
 
 // multiply returns a*b, each item under its own key. If merge is set, it rescales as well:
 // (acc + P*low)/(P*q_top), where acc is the sum of digits times keys and (low_0, low_1, d2)
-// the product of degree 2. The caller has checked the operands.
-func (be *BatchEvaluator) multiply(op string, merge bool, a, b *Ciphertexts) (*Ciphertexts, error) {
+// the product of degree 2 and the sum of what else is added. The caller has checked the operands.
+func (be *BatchEvaluator) multiply(op string, merge bool, a, b *Ciphertexts, more addends) (*Ciphertexts, error) {
 	keys, err := be.operands(func(ev *Evaluator) (cutrantt.Operand, error) { return ev.relin(op, a.level) })
 	if err != nil {
 		return nil, err
@@ -83,6 +141,7 @@ func (be *BatchEvaluator) multiply(op string, merge bool, a, b *Ciphertexts) (*C
 			}
 		}
 		c.Do(func() error { return cutrantt.MulTensor(ctx.ring, products, a.items, b.items) })
+		more.add(c, be, t)
 		c.Do(func() error { return cutrantt.SwitchKeys(ctx.ring, ctx.gadget(), items) })
 	})
 }

@@ -132,33 +132,40 @@ func (e *polynomial) prepare(y *henc.Ciphertexts) (err error) {
 // evaluate is the series c at the level and exactly the scale. Paterson and Stockmeyer's method in
 // the Chebyshev basis (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, EUROCRYPT 2021, section 3):
 // with m the largest power of two below len(c), c = q*T_m + r, because
-// T_(m+k) = 2*T_m*T_k - T_(m-k).
+// T_(m+k) = 2*T_m*T_k - T_(m-k), and the same for r until its terms are there. The products and the terms have one
+// scale and are summed up one level above, so that they share a key switch and a rescaling.
 func (e *polynomial) evaluate(c []float64, level int, scale float64) (*henc.Ciphertexts, error) {
-	if e.direct(c, level) {
-		return e.leaf(c, level, scale)
+	above := scale * e.params.RescaleFactor(level+1)
+	var products [][2]*henc.Ciphertexts
+	for !e.direct(c, level) {
+		m := 1
+		for 2*m < len(c) {
+			m *= 2
+		}
+		q, r := divide(c, m)
+		power, err := e.at(e.powers[m], level+1)
+		if err != nil {
+			return nil, err
+		}
+		high, err := e.evaluate(q, level+1, above/power.Scale())
+		if err != nil {
+			return nil, err
+		}
+		products, c = append(products, [2]*henc.Ciphertexts{high, power}), r
 	}
-	m := 1
-	for 2*m < len(c) {
-		m *= 2
-	}
-	q, r := divide(c, m)
-	product := e.powers[m]
-	factor := e.params.RescaleFactor(level + 1)
-	high, err := e.evaluate(q, level+1, scale*factor/product.Scale())
+	sum, err := e.terms(c, level+1, above)
 	if err != nil {
 		return nil, err
 	}
-	low, err := e.evaluate(r, level, scale)
+	if len(products) == 0 {
+		sum, err = e.keep(e.be.Rescale(sum))
+	} else {
+		sum, err = e.keep(e.be.MulSumRescale(products, sum))
+	}
 	if err != nil {
 		return nil, err
 	}
-	if product, err = e.at(product, level+1); err != nil {
-		return nil, err
-	}
-	if product, err = e.keep(e.be.MulRescale(high, product)); err != nil {
-		return nil, err
-	}
-	return e.keep(e.be.Add(product, low))
+	return e.keep(e.be.AddConst(sum, c[0]))
 }
 
 // direct reports whether the terms of c are all there, one level above or more.
@@ -171,15 +178,15 @@ func (e *polynomial) direct(c []float64, level int) bool {
 	return true
 }
 
-// leaf is the sum of c_k*T_k.
-func (e *polynomial) leaf(c []float64, level int, scale float64) (*henc.Ciphertexts, error) {
+// terms is the sum of c_k*T_k, k >= 1, at the level and the scale; nil if there are none.
+func (e *polynomial) terms(c []float64, level int, scale float64) (*henc.Ciphertexts, error) {
 	var sum *henc.Ciphertexts
 	for k := 1; k < len(c); k++ {
-		a, err := e.at(e.powers[k], level+1)
+		a, err := e.at(e.powers[k], level)
 		if err != nil {
 			return nil, err
 		}
-		t, err := e.keep(e.be.MulConst(a, c[k], scale*e.params.RescaleFactor(level+1)/a.Scale()))
+		t, err := e.keep(e.be.MulConst(a, c[k], scale/a.Scale()))
 		if err != nil {
 			return nil, err
 		}
@@ -191,11 +198,7 @@ func (e *polynomial) leaf(c []float64, level int, scale float64) (*henc.Cipherte
 		}
 		sum = t
 	}
-	sum, err := e.keep(e.be.Rescale(sum))
-	if err != nil {
-		return nil, err
-	}
-	return e.keep(e.be.AddConst(sum, c[0]))
+	return sum, nil
 }
 
 // divide returns q and r with c = q*T_m + r in the Chebyshev basis, m < len(c) <= 2m.

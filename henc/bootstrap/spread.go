@@ -12,10 +12,11 @@ import (
 // factor of SlotsToCoeffs divides slot j by p(zeta_j). Neither takes a level or a key.
 //
 // p is in Y = X^(N/32) and has 18 coefficients of 1 or -1 and 14 that are 0. A constant becomes 18 coefficients of its
-// own size, where a factor of sqrt(18), which keeps noise as small, would give one that is 4.2 times as large. The messages
-// that p gathers in few coefficients are others: for the worst one the promise (sineError) is within a twentieth of what
-// it is for the factor 4. A random search found p: nearly the least promise, |p| near sqrt(18) at all roots of unity, since noise in slot j is
-// divided by |p(zeta_j)|, and few pairs of coefficients 16 apart, which meet where both parts of the slots are alike.
+// own size, where a factor of sqrt(18), which keeps noise as small, would give one that is 4.2 times as large. The
+// messages that p gathers in few coefficients are others: for the worst one the promise (sineError) is within a
+// twentieth of what it is for the factor 4. A random search found p: nearly the least promise, |p| near sqrt(18) at
+// all roots of unity, since noise in slot j is divided by |p(zeta_j)|, and few pairs of coefficients 16 apart, which
+// meet where both parts of the slots are alike.
 //
 // An integral factor stays the way for messages at so large a scale that p is too much for the message ratio.
 
