@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
@@ -86,4 +87,17 @@ func authorize(req *http.Request, h *config.HTTP) error {
 		req.Header.Set("Authorization", "Bearer "+string(token))
 	}
 	return nil
+}
+
+// RetryAfter returns how long a server asks to wait before it is asked again, in seconds or until
+// a date; 0 if it does not say so.
+func RetryAfter(resp *http.Response, now time.Time) time.Duration {
+	text := resp.Header.Get("Retry-After")
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
 }

@@ -28,12 +28,15 @@ func NewWeb(cfg *config.HTTP) (*Web, error) {
 // Close ends connections that are not in use.
 func (w *Web) Close() { w.client.CloseIdleConnections() }
 
-// Post posts to the page with the path added; without a Content-Type in header it is JSON. A
+// Post posts to the page with the path added, or to the page itself; without a Content-Type in header it is JSON. A
 // status from 300 to 499 refuses it (ErrRefused), other than those that ask to come again. An
 // error about a status holds a *StatusError.
 func (w *Web) Post(ctx context.Context, path string, body []byte, header http.Header) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(w.cfg.URL, "/")+path,
-		bytes.NewReader(body))
+	page := w.cfg.URL
+	if path != "" {
+		page = strings.TrimSuffix(page, "/") + path
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, page, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -53,7 +56,8 @@ func (w *Web) Post(ctx context.Context, path string, body []byte, header http.He
 		return nil
 	}
 	line, _, _ := strings.Cut(string(answer[:min(len(answer), 200)]), "\n")
-	err = &StatusError{resp.StatusCode, fmt.Sprintf("%s answers %s: %q", req.URL.Host, resp.Status, line)}
+	err = &StatusError{resp.StatusCode, daemon.RetryAfter(resp, time.Now()),
+		fmt.Sprintf("%s answers %s: %q", req.URL.Host, resp.Status, line)}
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return err
@@ -66,8 +70,9 @@ func (w *Web) Post(ctx context.Context, path string, body []byte, header http.He
 
 // StatusError is an answer of a web server that is no success.
 type StatusError struct {
-	Code int // of HTTP
-	text string
+	Code  int           // of HTTP
+	After time.Duration // that the server asks to wait; 0: it does not say
+	text  string
 }
 
 // Error tells the status and the first line of the answer.

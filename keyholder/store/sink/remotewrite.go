@@ -6,10 +6,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/golang/snappy"
 
@@ -19,31 +21,108 @@ import (
 )
 
 // remote posts requests of Prometheus remote write 1.0.
-type remote struct{ *outlet.Web }
-
-func newRemote(cfg *config.HTTP) (*remote, error) {
-	w, err := outlet.NewWeb(cfg)
-	return &remote{w}, err
+type remote struct {
+	*outlet.Web
+	now func() time.Time
 }
 
-// send halves what the receiver refuses until it knows the results that are at fault: one sample
-// that is out of order makes Prometheus refuse the whole request.
+// Bounds of requests.
+const (
+	// maxSamples is how many samples are in a request, unless one result has more: as many as
+	// Prometheus itself sends at a time.
+	maxSamples = 2000
+	// ahead is how much later than now a sample may be. Prometheus 2.42 takes any, and from then
+	// on refuses all that is more than an hour older; later versions have this bound themselves.
+	ahead = 10 * time.Minute
+)
+
+var errAhead = errors.New("it ends more than 10 minutes ahead of this machine's clock, after which a Prometheus may " +
+	"take no others; set the clock of the device")
+
+func newRemote(cfg *config.HTTP, now func() time.Time) (*remote, error) {
+	w, err := outlet.NewWeb(cfg)
+	if now == nil {
+		now = time.Now
+	}
+	return &remote{w, now}, err
+}
+
+// send leaves out results of a clock that is ahead.
 func (p *remote) send(ctx context.Context, rows []store.Row) (done int, refused []error, err error) {
+	latest := p.now().Add(ahead)
+	var fit []store.Row
+	var places []int // of fit in rows
+	for i, r := range rows {
+		if !r.End.After(latest) {
+			fit, places = append(fit, r), append(places, i)
+		}
+	}
+	n, refused, err := p.sendAll(ctx, fit)
+	if done = len(rows); n < len(fit) {
+		done = places[n]
+	}
+	for _, r := range rows[:done] {
+		if r.End.After(latest) {
+			refused = append(refused, fmt.Errorf("program %s, device %q: %w", r.Program, r.Device, errAhead))
+		}
+	}
+	return done, refused, err
+}
+
+// sendAll sends results, of which each request has as many as fit.
+func (p *remote) sendAll(ctx context.Context, rows []store.Row) (done int, refused []error, err error) {
+	for done < len(rows) && err == nil {
+		end, samples := done, 0
+		for end < len(rows) && (end == done || samples+len(rows[end].Values) < maxSamples) {
+			samples += len(rows[end].Values) + 1
+			end++
+		}
+		var n int
+		var others []error
+		n, others, err = p.sendSome(ctx, rows[done:end])
+		done, refused = done+n, append(refused, others...)
+	}
+	return done, refused, err
+}
+
+// sendSome sends results in one request. If it is refused, and one without samples is not, some of
+// the results are at fault.
+func (p *remote) sendSome(ctx context.Context, rows []store.Row) (done int, refused []error, err error) {
 	err = p.post(ctx, rows)
 	switch {
 	case err == nil:
 		return len(rows), nil, nil
 	case !unfit(err):
 		return 0, nil, err
-	case len(rows) == 1:
-		return 1, []error{err}, nil
+	}
+	if err := p.request(ctx, nil); err != nil {
+		return 0, nil, fmt.Errorf("a request without samples: %w", err)
+	}
+	return p.halve(ctx, rows, err)
+}
+
+// halve sends results that were refused together until it knows those that are at fault: one
+// sample that is out of order makes Prometheus refuse the whole request.
+func (p *remote) halve(ctx context.Context, rows []store.Row, why error) (done int, refused []error, err error) {
+	if len(rows) == 1 {
+		return 1, []error{why}, nil
 	}
 	half := len(rows) / 2
-	if done, refused, err = p.send(ctx, rows[:half]); err != nil {
-		return done, refused, err
+	for _, part := range [][]store.Row{rows[:half], rows[half:]} {
+		var n int
+		var others []error
+		switch err = p.post(ctx, part); {
+		case err == nil:
+			n = len(part)
+		case unfit(err):
+			n, others, err = p.halve(ctx, part, err)
+		}
+		done, refused = done+n, append(refused, others...)
+		if err != nil {
+			break
+		}
 	}
-	more, others, err := p.send(ctx, rows[half:])
-	return done + more, append(refused, others...), err
+	return done, refused, err
 }
 
 func (p *remote) post(ctx context.Context, rows []store.Row) error {
@@ -51,6 +130,11 @@ func (p *remote) post(ctx context.Context, rows []store.Row) error {
 	if len(request) == 0 { // no result has a number
 		return nil
 	}
+	return p.request(ctx, request)
+}
+
+// request posts a WriteRequest.
+func (p *remote) request(ctx context.Context, request []byte) error {
 	return p.Post(ctx, "", snappy.Encode(nil, request), http.Header{
 		"Content-Encoding":                  {"snappy"},
 		"Content-Type":                      {"application/x-protobuf"},
@@ -58,8 +142,9 @@ func (p *remote) post(ctx context.Context, rows []store.Row) error {
 	})
 }
 
-// unfit reports whether a receiver refuses what it was sent. It does not where the way to it is
-// at fault: a redirect, an address or a login that is wrong, a Prometheus that is no receiver.
+// unfit reports whether a receiver may refuse what it was sent. It does not where the way to it is
+// surely at fault: a redirect, an address or a login that is wrong, a Prometheus that is no
+// receiver.
 func unfit(err error) bool {
 	var status *outlet.StatusError
 	if !errors.As(err, &status) || !errors.Is(err, outlet.ErrRefused) {

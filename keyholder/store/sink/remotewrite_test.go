@@ -170,8 +170,8 @@ func (d *receiver) complete(made int) bool {
 	return fmt.Sprint(have) == fmt.Sprint(want)
 }
 
-// Nothing is lost while a receiver is away, fails, is no receiver, or this process ends; what it
-// can never take is left out alone, and counted.
+// Nothing is lost while a receiver is away, fails, is no receiver, refuses whatever it is sent, or
+// this process ends; what it can never take is left out alone, and counted.
 func TestRemoteWrite(t *testing.T) {
 	d := &receiver{status: http.StatusNoContent}
 	server := httptest.NewUnstartedServer(d)
@@ -193,7 +193,7 @@ func TestRemoteWrite(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	testrig.Eventually(t, "the first results", func() bool { return d.complete(b.made) })
-	for _, status := range []int{503, 429, 500, 302, 401, 404} {
+	for _, status := range []int{503, 429, 500, 302, 401, 404, 400, 413, 415} {
 		d.set(status)
 		before := count("failures")
 		b.grow(t, 3)
@@ -266,6 +266,72 @@ func TestRequest(t *testing.T) {
 	}
 	if got := appendRequest(nil, rows[4:6]); len(got) != 0 {
 		t.Errorf("%x", got)
+	}
+}
+
+// A result whose clock is ahead is left out alone: Prometheus would take nothing else after it.
+func TestAhead(t *testing.T) {
+	d := &receiver{status: http.StatusOK}
+	server := httptest.NewServer(d)
+	defer server.Close()
+	p, err := newRemote(&config.HTTP{URL: server.URL}, func() time.Time { return noon.Add(5 * time.Minute) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var rows []store.Row
+	for n := range 5 {
+		rows = append(rows, store.Row{ID: int64(n + 1), Result: result("mean", n)})
+	}
+	rows[0].End, rows[3].End = noon.Add(15*time.Minute+1), noon.Add(15*time.Minute)
+	rows[1].End = noon.Add(time.Hour)
+	done, refused, err := p.send(t.Context(), rows)
+	if done != 5 || err != nil || len(refused) != 2 || !errors.Is(refused[0], errAhead) || len(d.samples) != 6 {
+		t.Errorf("%d done, %v, %v; the receiver has %v", done, refused, err, d.samples)
+	}
+	d.set(http.StatusServiceUnavailable)
+	if done, refused, err = p.send(t.Context(), rows); done != 2 || err == nil || len(refused) != 2 {
+		t.Errorf("%d done, %v, %v", done, refused, err)
+	}
+}
+
+// A request has no more samples than receivers take, unless one result has.
+func TestLargeResults(t *testing.T) {
+	var most, requests, all int
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			body, err = snappy.Decode(nil, body)
+		}
+		got, bad := samples(body)
+		if err != nil || bad != nil {
+			t.Error(err, bad)
+		}
+		most, requests, all = max(most, len(got)), requests+1, all+len(got)
+	}))
+	defer server.Close()
+	p, err := newRemote(&config.HTTP{URL: server.URL}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, c := range []struct{ rows, values, most, requests int }{
+		{200, 1, 400, 1}, {20, 256, 7 * 257, 3}, {3, 4096, 4097, 3}, {2, 999, 2000, 1}, {2, 1000, 1001, 2},
+	} {
+		most, requests, all = 0, 0, 0
+		var rows []store.Row
+		for n := range c.rows {
+			r := result("mean", n)
+			r.Start, r.End = time.Unix(int64(n), 0), time.Unix(int64(n+1), 0)
+			r.Values = make([]float64, c.values)
+			rows = append(rows, store.Row{ID: int64(n + 1), Result: r})
+		}
+		done, refused, err := p.send(t.Context(), rows)
+		if done != c.rows || len(refused) != 0 || err != nil || most != c.most || requests != c.requests ||
+			all != c.rows*(c.values+1) {
+			t.Errorf("%+v: %d done, %v, %v; %d samples at most in %d requests, %d in all", c, done, refused, err, most,
+				requests, all)
+		}
 	}
 }
 
@@ -413,4 +479,11 @@ func TestPrometheus(t *testing.T) {
 	})
 	grow("mean", 3)
 	complete("what came after")
+	early := result("mean", 1001)
+	early.End = time.Now().Add(365 * 24 * time.Hour)
+	if err := b.store.Add(t.Context(), early); err != nil {
+		t.Fatal(err)
+	}
+	grow("mean", 3)
+	complete("all but the one of a wrong clock")
 }

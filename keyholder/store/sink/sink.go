@@ -28,6 +28,7 @@ type Options struct {
 	Sinks []config.Sink // of that History, checked
 	// RetryMin and RetryMax bound the waits after failures; 0: 1 s and 5 min.
 	RetryMin, RetryMax time.Duration
+	Now                func() time.Time // nil: time.Now
 	Logger             *slog.Logger
 }
 
@@ -77,7 +78,7 @@ func Open(o Options) (*Sinks, error) {
 		} else if l.cfg.Influx != nil {
 			l.to, err = newInflux(l.cfg.Influx)
 		} else if l.cfg.RemoteWrite != nil {
-			l.to, err = newRemote(l.cfg.RemoteWrite)
+			l.to, err = newRemote(l.cfg.RemoteWrite, o.Now)
 		} else {
 			err = fmt.Errorf("%w: no type", config.ErrInvalid)
 		}
@@ -122,7 +123,10 @@ func (l *lane) run(ctx context.Context) {
 			return
 		case err != nil:
 			l.fail(err)
-			changed, wait = nil, waits.Next()
+			if n > 0 { // it takes some
+				waits.Good()
+			}
+			changed, wait = nil, pause(err, &waits)
 		default:
 			waits.Good()
 			l.report = ""
@@ -140,7 +144,17 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// next sends the next results, and returns how many there were.
+// pause returns the wait after a failure: at least what the receiver asks for, within the longest.
+func pause(err error, waits *backoff.Waits) time.Duration {
+	d := waits.Next()
+	var status *outlet.StatusError
+	if errors.As(err, &status) {
+		d = max(d, min(status.After, waits.Most))
+	}
+	return d
+}
+
+// next sends the next results, and returns for how many the work is done.
 func (l *lane) next(ctx context.Context) (int, error) {
 	ctx, stop := context.WithTimeout(ctx, sendTimeout)
 	defer stop()

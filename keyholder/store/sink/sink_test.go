@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -20,8 +21,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/backoff"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyholder/outlet"
 	"github.com/hencedge/hencedge/keyholder/store"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker/mosquitto"
@@ -62,7 +65,7 @@ func (b *bench) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.sinks, err = Open(Options{Store: b.store, Sinks: b.h.Sinks, Logger: testrig.Quiet(), RetryMin: time.Millisecond,
-		RetryMax: 50 * time.Millisecond})
+		RetryMax: 50 * time.Millisecond, Now: func() time.Time { return later(time.Now(), noon.Add(48*time.Hour)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +75,13 @@ func (b *bench) start(t *testing.T) {
 		defer close(b.ended)
 		b.sinks.Run(ctx)
 	}()
+}
+
+func later(x, y time.Time) time.Time {
+	if x.After(y) {
+		return x
+	}
+	return y
 }
 
 func (b *bench) end() {
@@ -330,6 +340,24 @@ func TestLine(t *testing.T) {
 	} {
 		if got := string(appendLine(nil, row(edit))); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+// The wait after a failure is at least what a receiver asks for, but not more than the longest.
+func TestPause(t *testing.T) {
+	waits := backoff.Waits{First: time.Second, Most: time.Minute}
+	for _, c := range []struct {
+		err         error
+		least, most time.Duration
+	}{
+		{errors.New("away"), time.Second / 2, time.Second},
+		{fmt.Errorf("later: %w", &outlet.StatusError{After: 20 * time.Second}), 20 * time.Second, 20 * time.Second},
+		{&outlet.StatusError{}, 2 * time.Second, 4 * time.Second},
+		{&outlet.StatusError{After: time.Hour}, time.Minute, time.Minute},
+	} {
+		if d := pause(c.err, &waits); d < c.least || d > c.most {
+			t.Errorf("%v: %v, want %v to %v", c.err, d, c.least, c.most)
 		}
 	}
 }
