@@ -165,6 +165,9 @@ func (s *Service) tracedWindow(o staged, v verdict, now time.Time) {
 // tracedResult exports what became of the last window of a result: its wait from arrived on, the
 // computation from began to over, and the way out until now. id is that of the sealed object.
 func (p *pipeline) tracedResult(m *transport.Meta, id [32]byte, bytes int, arrived, began, over time.Time) {
+	if p.traces == nil {
+		return
+	}
 	span, ok := traces.Result(m, id, bytes)
 	if !ok || !p.traces.Wants(span.Window) {
 		return

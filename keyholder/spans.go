@@ -10,6 +10,9 @@ import (
 // tracedTaken exports the arrival and the verification of the results of an object.
 func (w *watch) tracedTaken(obj *transport.Object, results []transport.Meta, s transport.Staged, arrived,
 	verified time.Time) {
+	if w.o.Traces == nil {
+		return
+	}
 	for i := range results {
 		m := &results[i]
 		span, ok := traces.Result(m, obj.ID, len(s.Sealed))

@@ -185,21 +185,21 @@ func (t *Tracer) deliver(batch []Span, waits *backoff.Waits) {
 		return
 	}
 	for {
-		took, final, err := t.post(body, n)
+		got, err := t.post(body, n)
 		if err == nil {
 			if waits.Failures() > 0 {
 				t.log.Info("the collector takes spans again")
 			}
 			waits.Good()
-			t.sent.Add(took)
-			t.refused.Add(n - took)
+			t.sent.Add(got.took)
+			t.refused.Add(n - got.took)
 			return
 		}
 		if waits.Failures() == 0 {
 			t.log.Warn("the collector does not take spans; later failures are counted but not logged", "error", err)
 		}
-		pause := waits.Next()
-		if final {
+		pause := max(waits.Next(), min(got.after, lastRetry))
+		if got.final {
 			t.refused.Add(n)
 			return
 		}
@@ -233,30 +233,37 @@ func (t *Tracer) pause(d time.Duration) bool {
 	}
 }
 
-// post sends a request with n spans. It returns how many the collector took; final says that it
-// will never take them.
-func (t *Tracer) post(body []byte, n uint64) (took uint64, final bool, err error) {
+// answer is what became of a request.
+type answer struct {
+	took  uint64        // spans that the collector took
+	final bool          // it will never take them
+	after time.Duration // that it asks to wait; 0: it does not say
+}
+
+// post sends a request with n spans.
+func (t *Tracer) post(body []byte, n uint64) (got answer, err error) {
 	ctx, stop := context.WithTimeout(t.until, asking)
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.cfg.URL, bytes.NewReader(body))
 	if err != nil {
-		return 0, true, err
+		return answer{final: true}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := daemon.WebAsk(t.client, req, &t.cfg.HTTP)
 	if err != nil {
-		return 0, false, err
+		return answer{}, err
 	}
 	defer resp.Body.Close()
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	err = fmt.Errorf("%s answers %s", req.URL.Host, resp.Status)
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
-		return n - min(rejected(raw), n), false, nil
-	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= 500:
-		return 0, false, fmt.Errorf("%s answers %s", req.URL.Host, resp.Status)
-	default:
-		return 0, true, fmt.Errorf("%s answers %s", req.URL.Host, resp.Status)
+		return answer{took: n - min(rejected(raw), n)}, nil
+	case code == http.StatusTooManyRequests, code == http.StatusBadGateway, code == http.StatusServiceUnavailable,
+		code == http.StatusGatewayTimeout: // by the rules of the format; others come again for ever
+		return answer{after: daemon.RetryAfter(resp, time.Now())}, err
 	}
+	return answer{final: true}, err
 }
 
 // rejected reads how many spans a collector did not take, although it took others.

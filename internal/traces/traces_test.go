@@ -227,12 +227,16 @@ func TestAnswers(t *testing.T) {
 	if got := counts(t, tr); got["spans_total"] != 1 || again.asked != 3 {
 		t.Errorf("%v after %d requests", got, again.asked)
 	}
-	never := newCollector(t, http.StatusNotFound)
-	tr = open(t, never.url, nil)
-	tr.Add(span(1))
-	tr.Close()
-	if got := counts(t, tr); got["spans_dropped_total refused"] != 1 || never.asked != 1 {
-		t.Errorf("%v after %d requests", got, never.asked)
+	for _, status := range []int{http.StatusNotFound, http.StatusInternalServerError, http.StatusFound} {
+		never := newCollector(t, status)
+		tr = open(t, never.url, nil)
+		tr.Add(span(1))
+		testrig.Eventually(t, "a refusal", func() bool { return counts(t, tr)["spans_dropped_total refused"] == 1 })
+		tr.Add(span(2)) // which must not wait behind the other
+		tr.Close()
+		if got := counts(t, tr); got["spans_total"] != 1 || never.asked != 2 {
+			t.Errorf("status %d: %v after %d requests", status, got, never.asked)
+		}
 	}
 	for _, text := range []string{`"1"`, `1`} {
 		part := newCollector(t)
@@ -244,6 +248,19 @@ func TestAnswers(t *testing.T) {
 		if got := counts(t, tr); got["spans_total"] != 1 || got["spans_dropped_total refused"] != 1 {
 			t.Errorf("%v of two, of which one was rejected", got)
 		}
+	}
+}
+
+// TestAfter: a collector says when it wants to be asked again.
+func TestAfter(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "17")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer s.Close()
+	tr := open(t, s.URL, nil)
+	if got, err := tr.post([]byte("{}"), 1); got != (answer{after: 17 * time.Second}) || err == nil {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
