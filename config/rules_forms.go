@@ -211,7 +211,7 @@ var webURLRule = rule.Text(pattern(scheme("http", "https")+patternHost+"(:("+pat
 
 // postgresURLRule is the rule for the address of a PostgreSQL database.
 var postgresURLRule = rule.Text(pattern(scheme("postgres", "postgresql")+`([^/?#@:]+@)?(`+patternPostgresHost+
-	`/[^/?#]+(\?(`+patternSSLMode+`)?)?|/[^/?#]+\?(`+patternSSLMode+`&)?host=(/|%2[fF])[^&#]*(&`+patternSSLMode+
+	`/[^/?#]+(\?(`+patternSSLMode+`)?)?|/[^/?#]+\?(`+patternSSLMode+`&)?host=`+patternSocket+`(&`+patternSSLMode+
 	`)?)$`), func(s string) (cause, remedy string) {
 	const write = "write postgres://user@host/database"
 	u, err := url.Parse(s)
@@ -232,17 +232,18 @@ var postgresURLRule = rule.Text(pattern(scheme("postgres", "postgresql")+`([^/?#
 		return "no database in the address", write
 	case u.Hostname() == "" && !strings.HasPrefix(q.Get("host"), "/"):
 		return "no host in the address", write + ", or postgres:///database?host=/run/postgresql for a socket"
-	case u.Hostname() != "" && q.Has("host"):
-		return "two hosts in the address", "keep one of them"
+	case u.Hostname() != "" && q.Has("host"), strings.Contains(q.Get("host"), ","):
+		return "two hosts in the address", "keep one of them" // a list may lead to another machine, without TLS
 	case q.Has("sslmode") && !slices.Contains([]string{"disable", "require", "verify-ca", "verify-full"}, mode):
 		return fmt.Sprintf("the mode of TLS is %q", mode), "use verify-full, verify-ca, require or disable"
 	}
 	return portProblem(u)
 }).Conceal(urlPassword)
 
-// Forms of a host with its port, and of the mode of TLS.
+// Forms of a host with its port, of the directory of a socket, and of the mode of TLS.
 const (
 	patternPostgresHost = `([^/?#@:\[\]]+|\[[^\]]*\])(:[0-9]*)?`
+	patternSocket       = `(/|%2[fF])([^&#,%]|%([013-9a-fA-F][0-9a-fA-F]|2[0-9aAbBdDeEfF]))*`
 	patternSSLMode      = `sslmode=(disable|require|verify-ca|verify-full)`
 )
 
