@@ -138,6 +138,14 @@ func TestSession(t *testing.T) {
 	if w := old.do("GET", "/api/keys", nil); w.Code != http.StatusUnauthorized {
 		t.Errorf("after logout: %d", w.Code)
 	}
+	b = g.letIn(Holder)
+	old = *b
+	if w := b.do("POST", "/api/login", map[string]string{"secret": g.secret(Viewer)}); w.Code != http.StatusOK {
+		t.Errorf("another login: %d", w.Code)
+	}
+	if w := old.do("GET", "/api/keys", nil); w.Code != http.StatusUnauthorized {
+		t.Errorf("after another login: %d", w.Code)
+	}
 	stranger := &browser{g: g, cookie: &http.Cookie{Name: c.Name, Value: strings.Repeat("A", 43)}}
 	if w := stranger.do("GET", "/api/keys", nil); w.Code != http.StatusUnauthorized {
 		t.Errorf("a made up cookie: %d", w.Code)
@@ -228,6 +236,26 @@ func TestLimits(t *testing.T) {
 	if w := b.do("POST", "/api/login", map[string]string{"secret": strings.Repeat("x", maxBody)}); w.Code !=
 		http.StatusRequestEntityTooLarge {
 		t.Errorf("a large request: %d", w.Code)
+	}
+}
+
+// A page from elsewhere that a browser shows does not use up the requests of that browser.
+func TestLimitOfOtherPages(t *testing.T) {
+	g := newRig(t, nil)
+	b := g.letIn(Viewer)
+	for _, site := range []string{"cross-site", "same-site"} {
+		last := 0
+		for range requestBurst + 1 {
+			r := (&browser{g: g}).request("GET", "/icon.svg", nil)
+			r.Header.Set("Sec-Fetch-Site", site)
+			last = b.send(r).Code
+		}
+		if last != http.StatusTooManyRequests {
+			t.Errorf("%s: %d after %d requests", site, last, requestBurst)
+		}
+	}
+	if w := b.do("GET", "/api/keys", nil); w.Code != http.StatusOK {
+		t.Errorf("the page itself: %d %s", w.Code, w.Body)
 	}
 }
 

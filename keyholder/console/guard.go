@@ -164,11 +164,16 @@ func (l *limits) allow(who string, now time.Time, rate, burst float64) bool {
 	return true
 }
 
-// client returns whom a request counts for.
+// client returns whom a request counts for: an address, and apart from it other pages that its
+// browser shows.
 func client(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr
+		host = r.RemoteAddr
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		host = "elsewhere " + host
 	}
 	return host
 }

@@ -60,6 +60,9 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, err.Error()+"; make a new one with \"hencedge console open\"")
 		return
 	}
+	if old, err := r.Cookie(c.name); err == nil {
+		c.sessions.end(old.Value)
+	}
 	life := time.Duration(c.o.Holder.Console.Session)
 	cookie, s := c.sessions.open(role, c.now(), life)
 	http.SetCookie(w, &http.Cookie{Name: c.name, Value: cookie, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true,
