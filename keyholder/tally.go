@@ -99,7 +99,10 @@ func (t *Tally) Refuse(err error) string {
 func (t *Tally) Counts() (read, refused map[string]uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.read), maps.Clone(t.refused)
+	read, refused = make(map[string]uint64, len(t.read)), make(map[string]uint64, len(t.refused))
+	maps.Copy(read, t.read)
+	maps.Copy(refused, t.refused)
+	return read, refused
 }
 
 var classes = []struct {
