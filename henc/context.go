@@ -49,9 +49,12 @@ func WithN2(n2 int) Option { return func(o *options) { o.n2 = n2 } }
 // encryption.
 func WithFastestN2() Option { return WithN2(0) }
 
-// FastestN2 is what WithFastestN2 selects for b: cutrantt.SumColumns for parameters with levels for bootstrapping,
-// else cutrantt.Columns.
+// FastestN2 is what WithFastestN2 selects for b: cutrantt.SumColumns for parameters with levels for bootstrapping, 1
+// for integers, whose products transform more than they multiply, else cutrantt.Columns.
 func FastestN2(p Parameters, b cutrantt.Backend) int {
+	if p.Integers() {
+		return 1
+	}
 	if p.UpperLevels() > 0 {
 		return cutrantt.SumColumns(b, p.LogN())
 	}
@@ -65,7 +68,8 @@ func WithWorkers(n int) Option { return func(o *options) { o.ring.Workers = n } 
 func WithMethod(m cutrantt.Method) Option { return func(o *options) { o.ring.Method = m } }
 
 // WithAuxiliary gives the ring further moduli, which follow those of the parameters. Package bfv computes modulo
-// them; no key and no ciphertext has limbs of them.
+// them; no key and no ciphertext has limbs of them. Without it those of Parameters.Integers are IntegerModuli for
+// DefaultT, others get none.
 func WithAuxiliary(m []cutrantt.Modulus) Option {
 	return func(o *options) { o.more = m }
 }
@@ -84,6 +88,12 @@ func NewContext(p Parameters, opts ...Option) (*Context, error) {
 	}
 	if o.backend == nil {
 		o.backend = defaultBackend()
+	}
+	if p.Integers() && o.more == nil {
+		var err error
+		if o.more, err = IntegerModuli(p, DefaultT); err != nil {
+			return nil, err
+		}
 	}
 	if o.n2 == 0 {
 		o.n2 = FastestN2(p, o.backend)

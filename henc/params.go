@@ -39,6 +39,9 @@ type ParametersLiteral struct {
 	// Upper are the primes, 1 to 8, of each level above Depth, bottom first. These levels are
 	// for the steps of bootstrapping, each with a scale of its own.
 	Upper []int `json:"upper,omitempty"`
+	// Integers marks a set for package bfv: contexts get the moduli of its products (IntegerModuli). It is not part of
+	// Hash, since no key and no ciphertext has limbs of them.
+	Integers bool `json:"integers,omitempty"`
 	// Insecure admits parameters above or outside the security table.
 	Insecure bool `json:"insecure,omitempty"`
 }

@@ -275,15 +275,16 @@ func (t *WholeTree) Leaf(steps []int) int {
 func (f *Forest) Scores(sums []int64) []float64 {
 	out := make([]float64, len(sums))
 	for i, s := range sums {
-		out[i] = float64(s) / f.divisor()
+		out[i] = float64(s) / f.Divisor()
 	}
 	return out
 }
 
 // Error bounds how far rounding to multiples of 1/Scale moves a score.
-func (f *Forest) Error() float64 { return float64(len(f.Trees)+1) / 2 / f.divisor() }
+func (f *Forest) Error() float64 { return float64(len(f.Trees)+1) / 2 / f.Divisor() }
 
-func (f *Forest) divisor() float64 {
+// Divisor is what whole sums are divided by to give scores.
+func (f *Forest) Divisor() float64 {
 	if f.model.Mean {
 		return f.Scale * float64(len(f.Trees))
 	}

@@ -154,6 +154,20 @@ func (m *Model) Decided() (*Model, error) {
 	return &out, nil
 }
 
+// On returns the model for rows of other columns: feature i is column of[i]. Columns that no feature is are ignored.
+func (m *Model) On(columns []string, of []int) *Model {
+	out := *m
+	out.Features, out.Trees = columns, make([]Tree, len(m.Trees))
+	for i, t := range m.Trees {
+		t.Nodes = append([]Node(nil), t.Nodes...)
+		for k := range t.Nodes {
+			t.Nodes[k].Feature = of[t.Nodes[k].Feature]
+		}
+		out.Trees[i] = t
+	}
+	return &out
+}
+
 func (m *Model) checkRow(row []float64) error {
 	if len(row) != len(m.Features) {
 		return fmt.Errorf("%w: %d readings for %d features", ErrRow, len(row), len(m.Features))

@@ -2,6 +2,7 @@ package bfv
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
@@ -34,6 +35,28 @@ func NewContext(p Parameters, opts ...henc.Option) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newContext(p, base)
+}
+
+// ContextOf is the context for integers modulo DefaultT in the ring of base, which henc.NewContext made for parameters
+// that are for integers (henc.Parameters.Integers). It fails with henc.ErrParams for others.
+func ContextOf(base *henc.Context) (*Context, error) {
+	if !base.Parameters().Integers() {
+		return nil, fmt.Errorf("%w: %q is not for integers; use one of %v", henc.ErrParams, base.Parameters().Name(),
+			Names())
+	}
+	p, err := NewParameters(base.Parameters(), DefaultT)
+	if err != nil {
+		return nil, err
+	}
+	want := append(p.base.Moduli(), append(p.aux[:len(p.aux):len(p.aux)], p.t)...)
+	if !slices.Equal(base.Ring().Moduli(), want) {
+		return nil, fmt.Errorf("%w: the context has not the moduli of integers modulo %d", henc.ErrParams, p.T())
+	}
+	return newContext(p, base)
+}
+
+func newContext(p Parameters, base *henc.Context) (*Context, error) {
 	scale, err := p.scale()
 	if err != nil {
 		return nil, err
@@ -122,6 +145,25 @@ func wrap(ct *henc.Ciphertext, noise Noise) *Ciphertext {
 	return &Ciphertext{Value: ct.Value, Seed: ct.Seed, Noise: noise}
 }
 
+// Received is the inverse of Scaled, for a ciphertext that package henc read. noise is what the receiver knows of its
+// noise. It fails as Unmarshal.
+func (c *Context) Received(ct *henc.Ciphertext, noise Noise) (*Ciphertext, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	if err := c.base.CheckCiphertext(ct); err != nil {
+		return nil, err
+	}
+	if ct.Level != c.params.level() || ct.Scale != c.scale {
+		return nil, fmt.Errorf("%w: level %d and scale %g, that of t = %d is %g at level %d", henc.ErrScale, ct.Level,
+			ct.Scale, c.params.T(), c.scale, c.params.level())
+	}
+	if err := c.params.Noise().check(noise); err != nil {
+		return nil, err
+	}
+	return wrap(ct, noise), nil
+}
+
 // Free gives the memory of ciphertexts back, which must not be used again. It is optional.
 func (c *Context) Free(cts ...*Ciphertext) {
 	if c.ready() != nil {
@@ -154,14 +196,10 @@ func (c *Context) Unmarshal(b []byte, noise Noise) (*Ciphertext, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ct.Level != c.params.level() || ct.Scale != c.scale {
-		c.ring().Free(ct.Value)
-		return nil, fmt.Errorf("unmarshal ciphertext: %w: level %d and scale %g, that of t = %d is %g at level %d",
-			henc.ErrScale, ct.Level, ct.Scale, c.params.T(), c.scale, c.params.level())
-	}
-	if err := c.params.Noise().check(noise); err != nil {
+	out, err := c.Received(ct, noise)
+	if err != nil {
 		c.ring().Free(ct.Value)
 		return nil, fmt.Errorf("unmarshal ciphertext: %w", err)
 	}
-	return wrap(ct, noise), nil
+	return out, nil
 }

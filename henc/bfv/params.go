@@ -20,8 +20,8 @@ var (
 	ErrNoise = errors.New("henc/bfv: too much noise")
 )
 
-// DefaultT is the plaintext modulus unless another is asked for: the prime 2^16 + 1 has slots at every N up to 2^15.
-const DefaultT = 65537
+// DefaultT is the plaintext modulus unless another is asked for.
+const DefaultT = henc.DefaultT
 
 // Parameters are those of package henc with a plaintext modulus t and the auxiliary primes B of products. They are
 // checked and immutable. The zero value belongs to no ring; NewContext refuses it.
@@ -31,48 +31,17 @@ type Parameters struct {
 	aux  []cutrantt.Modulus // B, largest first
 }
 
-// named are the sets by name. All primes are the largest that fit, the special ones first.
-var named = []henc.ParametersLiteral{
-	{Name: "bfv13", LogN: 13, LogScale: 10, Mode: henc.ModeSingle, Alpha: 1,
-		P: primes(13, 0, 1), Q: primes(13, 1, 6)},
-	{Name: "bfv14", LogN: 14, LogScale: 10, Mode: henc.ModeSingle, Alpha: 3,
-		P: primes(14, 0, 3), Q: primes(14, 3, 11)},
-}
-
-// primes are count primes below 2^30 that are 1 modulo 2^(logN+1), from the largest down, less the first ones.
-func primes(logN, skip, count int) []uint32 {
-	var out []uint32
-	step := uint32(2) << logN
-	for q := uint32(cutrantt.MaxQ) - step + 1; len(out) < skip+count && q > step; q -= step {
-		if new(big.Int).SetUint64(uint64(q)).ProbablyPrime(0) { // exact below 2^64
-			out = append(out, q)
-		}
-	}
-	return out[min(skip, len(out)):]
-}
-
 // Names lists the named sets, smallest ring first. All are within the 128-bit bound of the 2024 guidelines.
-func Names() []string {
-	names := make([]string, len(named))
-	for i, l := range named {
-		names[i] = l.Name
-	}
-	return names
-}
+func Names() []string { return henc.IntegerNames() }
 
 // Named returns a named set with the plaintext modulus t; 0 is DefaultT. It fails with henc.ErrUnknownSet, or with
 // ErrPlainModulus.
 func Named(name string, t uint32) (Parameters, error) {
-	for _, l := range named {
-		if l.Name == name {
-			base, err := henc.NewParameters(l)
-			if err != nil {
-				return Parameters{}, err
-			}
-			return NewParameters(base, t)
-		}
+	base, err := henc.Named(name)
+	if err != nil || !base.Integers() {
+		return Parameters{}, fmt.Errorf("%w: %q; known: %s", henc.ErrUnknownSet, name, strings.Join(Names(), ", "))
 	}
-	return Parameters{}, fmt.Errorf("%w: %q; known: %s", henc.ErrUnknownSet, name, strings.Join(Names(), ", "))
+	return NewParameters(base, t)
 }
 
 // NewParameters joins base, of which the top level is used, with the plaintext modulus t, 0 for DefaultT. It fails
@@ -88,34 +57,38 @@ func NewParameters(base henc.Parameters, t uint32) (Parameters, error) {
 	if err != nil {
 		return Parameters{}, fmt.Errorf("%w: %w", ErrPlainModulus, err)
 	}
-	taken := []uint32{t}
-	for _, m := range base.Moduli() {
-		if m.Q == t {
-			return Parameters{}, fmt.Errorf("%w: %d is a modulus of %s", ErrPlainModulus, t, base.Name())
-		}
-		taken = append(taken, m.Q)
+	if slices.ContainsFunc(base.Moduli(), func(m cutrantt.Modulus) bool { return m.Q == t }) {
+		return Parameters{}, fmt.Errorf("%w: %d is a modulus of %s", ErrPlainModulus, t, base.Name())
 	}
-	p := Parameters{base: base, t: tm}
-	for _, q := range primes(base.LogN(), 0, base.LimbsAt(base.MaxLevel())+len(taken)) {
-		if len(p.aux) == base.LimbsAt(base.MaxLevel()) {
-			break
-		}
-		if slices.Contains(taken, q) {
-			continue
-		}
-		m, err := henc.NewModulus(q, base.LogN())
-		if err != nil {
-			return Parameters{}, err
-		}
-		p.aux = append(p.aux, m)
+	more, err := henc.IntegerModuli(base, t)
+	if err != nil {
+		return Parameters{}, err
 	}
-	if len(p.aux) < base.LimbsAt(base.MaxLevel()) {
-		return Parameters{}, fmt.Errorf("%w: too few primes below 2^30 for products of %s", henc.ErrParams, base.Name())
-	}
+	p := Parameters{base: base, t: tm, aux: more[:len(more)-1]}
 	if _, err := p.scale(); err != nil {
 		return Parameters{}, err
 	}
 	return p, nil
+}
+
+// KeyRotations returns the rotations, ascending, that key sets for integers have keys of: those to the right by powers
+// of two, and those that are the automorphisms X -> X^(2^k+1), k at least 2, which take the coefficients of a
+// ciphertext apart. Rows of at most N/2 coefficients need no others.
+func KeyRotations(p henc.Parameters) []int {
+	wanted := map[uint64]bool{}
+	for k := 1; k < p.N()/2; k *= 2 {
+		wanted[henc.GaloisElement(p, -k)] = true
+	}
+	for e := 4; e <= p.N(); e *= 2 {
+		wanted[uint64(e+1)] = true
+	}
+	var out []int
+	for k := 1; k < p.N()/2; k++ {
+		if wanted[henc.GaloisElement(p, k)] {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // Base is the parameters of package henc, which keys and the wire form name.
@@ -129,6 +102,15 @@ func (p Parameters) N() int { return p.base.N() }
 
 // level is the level of every ciphertext.
 func (p Parameters) level() int { return p.base.MaxLevel() }
+
+// Scale is Q/t, the scale of every ciphertext in package henc, 0 of the zero Parameters.
+func (p Parameters) Scale() float64 {
+	if p.N() == 0 {
+		return 0
+	}
+	s, _ := p.scale()
+	return s
+}
 
 // scale is Q/t, the scale of every ciphertext.
 func (p Parameters) scale() (float64, error) {

@@ -126,6 +126,7 @@ func TestNothingPanics(t *testing.T) {
 	add([]*bfv.Plaintext{pt}, []*bfv.Plaintext{nil}, []*bfv.Plaintext(nil))
 	add([]*henc.Seed{nil}, []*henc.Seed(nil), []*henc.Seed{{1}, {2}})
 	add([]*henc.Ciphertext{nil}, []*henc.Ciphertext(nil))
+	add(r.ctx.Scaled(a), other.ctx.Scaled(a), (*henc.Ciphertext)(nil), &henc.Ciphertext{})
 	add(a.Value, pt.Value, (*cutrantt.Batch)(nil), &cutrantt.Batch{})
 	add((*henc.Seed)(nil), &henc.Seed{1})
 	add(0, 1, -1, math.MaxInt, math.MinInt)

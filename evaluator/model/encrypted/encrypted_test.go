@@ -20,6 +20,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/model/rangecover"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bfv"
+	"github.com/hencedge/hencedge/henc/bfv/steps"
 	"github.com/hencedge/hencedge/henc/secret"
 )
 
@@ -105,14 +106,14 @@ type rig struct {
 	keys *henc.EvaluationKeys
 }
 
-func newRig(t testing.TB, p bfv.Parameters, code *rangecover.Code) *rig {
+func newRig(t testing.TB, p bfv.Parameters, code *steps.Code) *rig {
 	t.Helper()
 	r := &rig{ctx: must(bfv.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(1)))(t)}
 	key := must(secret.Generate(r.ctx.Base(), nil))(t)
 	r.enc = must(bfv.NewEncryptor(r.ctx, must(key.PublicKey())(t)))(t)
 	r.dec = secret.NewIntegerDecryptor(r.ctx, key)
 	r.keys = must(key.EvaluationKeys(nil, false))(t)
-	for g, k := range must(key.GaloisKeys(encrypted.Elements(p, code)))(t) {
+	for g, k := range must(key.GaloisKeys(steps.Elements(p, code)))(t) {
 		r.keys.Galois[g] = k
 	}
 	return r
@@ -124,9 +125,9 @@ func plan(t testing.TB, f *model.Forest, p bfv.Parameters) *rangecover.Plan {
 	return must(rangecover.NewPlan(f, p.N(), uint64(p.T())))(t)
 }
 
-func (r *rig) encrypt(t testing.TB, code *rangecover.Code, row []int) *bfv.Ciphertext {
+func (r *rig) encrypt(t testing.TB, code *steps.Code, row []int) *bfv.Ciphertext {
 	t.Helper()
-	return must(r.enc.Encrypt(must(encrypted.Encode(r.ctx, code, row))(t), nil))(t)
+	return must(r.enc.Encrypt(must(steps.Encode(r.ctx, code, row))(t), nil))(t)
 }
 
 // TestForests evaluates models of every kind on encrypted rows. The sums are those of walking through the trees, which
@@ -235,7 +236,7 @@ func TestRefused(t *testing.T) {
 		r.keys.Galois[g] = k
 		break
 	}
-	if _, err := encrypted.Encode(r.ctx, pl.Code, rows[0][1:]); !errors.Is(err, model.ErrRow) {
+	if _, err := steps.Encode(r.ctx, pl.Code, rows[0][1:]); !errors.Is(err, steps.ErrRow) {
 		t.Errorf("short row: %v", err)
 	}
 	base := must(henc.NewParameters(henc.ParametersLiteral{

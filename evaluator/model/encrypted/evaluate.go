@@ -9,6 +9,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/model/rangecover"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bfv"
+	"github.com/hencedge/hencedge/henc/bfv/steps"
 )
 
 // Options of an Evaluator. The zero value is usable.
@@ -35,7 +36,7 @@ type form struct {
 }
 
 // New prepares a plan. It fails with rangecover.ErrPlan if slots or t are not the context's, with bfv.ErrNoise if
-// results might not decrypt, and with henc.ErrNoKey if keys lack one that Elements names.
+// results might not decrypt, and with henc.ErrNoKey if keys lack one that steps.Elements names.
 func New(ctx *bfv.Context, keys *henc.EvaluationKeys, plan *rangecover.Plan, o Options) (*Evaluator, error) {
 	p := ctx.Parameters()
 	if p.N() != plan.Slots || uint64(p.T()) != plan.T {
@@ -48,7 +49,7 @@ func New(ctx *bfv.Context, keys *henc.EvaluationKeys, plan *rangecover.Plan, o O
 	if keys == nil || keys.Relin == nil {
 		return nil, fmt.Errorf("%w: relinearisation key", henc.ErrNoKey)
 	}
-	for _, g := range Elements(p, plan.Code) {
+	for _, g := range steps.Elements(p, plan.Code) {
 		if keys.Galois[g] == nil {
 			return nil, fmt.Errorf("%w: Galois key of element %d", henc.ErrNoKey, g)
 		}

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/hencedge/hencedge/evaluator/model"
+	"github.com/hencedge/hencedge/henc/bfv/steps"
 )
 
 // Entry is a number in a slot.
@@ -43,7 +44,7 @@ type Block struct {
 
 // Plan is a forest laid out over slots: two rows of Slots/2, which rotate apart.
 type Plan struct {
-	Code    *Code
+	Code    *steps.Code
 	Slots   int
 	T       uint64 // plaintext modulus
 	Blocks  []Block
@@ -61,9 +62,9 @@ func NewPlan(f *model.Forest, slots int, t uint64) (*Plan, error) {
 	for i, g := range f.Grids {
 		tops[i] = g.Top
 	}
-	code, err := NewCode(tops)
+	code, err := steps.NewCode(tops)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
 	}
 	if slots < 8 || slots&(slots-1) != 0 || t < 1<<8 || t >= 1<<31 {
 		return nil, fmt.Errorf("%w: %d slots modulo %d", ErrPlan, slots, t)
@@ -139,7 +140,7 @@ type step struct {
 
 func (p *Plan) tree(t *model.WholeTree) error {
 	// Sums reach back at most half a row, so the other half stays empty: around the row's end they reach zeros.
-	w := &walker{tree: t, grids: p.Code.tops, room: p.Slots / 4}
+	w := &walker{tree: t, grids: p.Code.Tops(), room: p.Slots / 4}
 	if err := w.walk(0); err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func (w *walker) leaf(values []int64) error {
 // block makes the forms of one or two rows.
 func (p *Plan) block(rows []sequence) Block {
 	b := Block{Tree: p.Trees}
-	terms := make([]map[int][]Entry, 0, Width)
+	terms := make([]map[int][]Entry, 0, steps.Width)
 	for r, row := range rows {
 		first := r * p.Slots / 2
 		for b.Log < bits.Len(uint(len(row.terms)-1)) {
@@ -243,7 +244,7 @@ func (p *Plan) block(rows []sequence) Block {
 	}
 	p.pad(&b, rows)
 	for i := range b.Forms {
-		for bit := range p.Code.size {
+		for bit := range p.Code.Size() {
 			if e := terms[i][bit]; len(e) > 0 {
 				b.Forms[i].Terms = append(b.Forms[i].Terms, FormTerm{bit, e})
 			}
@@ -264,10 +265,10 @@ func (p *Plan) forms(b *Block, terms []map[int][]Entry, slot int, w weighted) {
 		if now != 0 {
 			b.Forms[i].Const = append(b.Forms[i].Const, Entry{slot, mul})
 		}
-		for k := 1; k <= largest(p.Code.tops[w.feature], i); k++ {
+		for k := 1; k <= steps.Largest(p.Code.Tops()[w.feature], i); k++ {
 			next := int64(allowed >> k & 1)
 			if next != now {
-				bit := p.Code.first[w.feature][i] + k - 1
+				bit := p.Code.First(w.feature, i) + k - 1
 				terms[i][bit] = append(terms[i][bit], Entry{slot, mul * (next - now)})
 			}
 			now = next

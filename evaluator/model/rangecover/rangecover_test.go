@@ -15,6 +15,7 @@ import (
 
 	"github.com/hencedge/hencedge/evaluator/model"
 	"github.com/hencedge/hencedge/evaluator/model/rangecover"
+	"github.com/hencedge/hencedge/henc/bfv/steps"
 )
 
 const modulus = 65537
@@ -327,7 +328,7 @@ func TestRefused(t *testing.T) {
 	}
 	p := must(rangecover.NewPlan(f, 2048, modulus))(t)
 	for _, row := range [][]int{rows[0][1:], append([]int{-1}, rows[0][1:]...), append([]int{2601}, rows[0][1:]...)} {
-		if _, err := p.Code.Bits(row); !errors.Is(err, model.ErrRow) {
+		if _, err := p.Code.Bits(row); !errors.Is(err, steps.ErrRow) {
 			t.Errorf("%v: %v", row, err)
 		}
 	}
@@ -352,7 +353,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("a value is missing: %v", err)
 	}
 	for _, tops := range [][]int{{0}, {1 << 16}} {
-		if _, err := rangecover.NewCode(tops); !errors.Is(err, rangecover.ErrPlan) {
+		if _, err := steps.NewCode(tops); !errors.Is(err, steps.ErrCode) {
 			t.Errorf("grid of %v steps: %v", tops, err)
 		}
 	}
