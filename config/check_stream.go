@@ -22,6 +22,7 @@ func (c *checker) stream(path string, s Stream) {
 	}
 	c.places(path, s)
 	c.compact(path, s)
+	c.steps(path, s)
 	names := make([]string, len(s.Channels))
 	for i, ch := range s.Channels {
 		names[i] = ch.Name
@@ -153,6 +154,39 @@ func (c *checker) compact(path string, s Stream) {
 	}
 }
 
+// steps checks what streams of mode steps need, and that no others use their parameters.
+func (c *checker) steps(path string, s Stream) {
+	if !c.Sound(path+".mode", path+".params") {
+		return
+	}
+	integers := strings.HasPrefix(s.Params, "bfv")
+	if s.Mode != ModeSteps {
+		if integers {
+			c.Fail(path+".params", fmt.Sprintf("%s holds whole numbers, which only streams of mode steps have",
+				s.Params),
+				"write mode: steps, or other parameters such as edge12-d1")
+		}
+		return
+	}
+	const remove = "leave it out"
+	switch {
+	case s.Places != 0:
+		c.Fail(path+".places", "rows of whole numbers cannot share a ciphertext", remove)
+	case s.LogScale != 0:
+		c.Fail(path+".log_scale", "whole numbers have no scale", remove)
+	case s.Level != nil:
+		c.Fail(path+".level", "whole numbers have no levels", remove)
+	case s.Window.Fill:
+		c.Fail(path+".window.fill", "a window of mode steps is one row", `write "samples: 1"`)
+	case s.Window.Samples != 1 && c.Sound(path+".window"):
+		c.Fail(path+".window.samples", fmt.Sprintf("a window of mode steps is one row of readings, not %d",
+			s.Window.Samples),
+			`write "samples: 1", and in every: the interval, if windows end by time`)
+	case !integers:
+		c.Fail(path+".params", fmt.Sprintf("%s does not hold whole numbers", s.Params), "write params: bfv13, or bfv14")
+	}
+}
+
 // filled checks a window that fills the slots. It reports whether the number of its samples
 // is known.
 func (c *checker) filled(path string, s Stream) bool {
@@ -180,13 +214,18 @@ func (c *checker) filled(path string, s Stream) bool {
 	return false
 }
 
-// resolution checks the bins of a channel whose range is sound.
+// resolution checks the bins or steps of a channel whose range is sound.
 func (c *checker) resolution(path string, s Stream, ch Channel) {
 	var bad *errGrid
-	switch _, err := ch.Grid(); {
-	case !s.Histogram() && ch.Resolution != 0:
-		c.Fail(path, "only a histogram has a resolution", "write mode: histogram in the stream, or leave it out")
-	case s.Histogram() && errors.As(err, &bad):
+	grid := ch.Grid
+	if s.Steps() {
+		grid = ch.StepGrid
+	}
+	switch _, err := grid(); {
+	case !s.Histogram() && !s.Steps() && ch.Resolution != 0:
+		c.Fail(path, "only histograms and steps have a resolution",
+			"write mode: histogram or mode: steps in the stream, or leave it out")
+	case (s.Histogram() || s.Steps()) && errors.As(err, &bad):
 		c.Fail(path, bad.cause, bad.remedy)
 	}
 }

@@ -128,6 +128,11 @@ func (e *Evaluator) SetDefaults() {
 	orDefault(&e.StopTimeout, DefaultStopTimeout)
 	e.Log.setDefaults()
 	e.Traces.setDefaults()
+	for i := range e.Programs {
+		if m := e.Programs[i].Model; m != nil {
+			orDefault(&m.Scale, 1<<16)
+		}
+	}
 	for i := range e.Streams {
 		e.Streams[i].SetDefaults()
 	}
@@ -162,6 +167,9 @@ func (s *Stream) SetDefaults() {
 	if s.Mode == ModeCompact {
 		orDefault(&s.Precision, 12)
 		orDefault(&s.Packing, map[int]string{12: PackingCompact12, 16: PackingCompact16}[s.Precision])
+	}
+	if s.Mode == ModeSteps {
+		orDefault(&s.Packing, PackingSteps)
 	}
 	orDefault(&s.Packing, PackingReal)
 	orDefault(&s.OnGap, GapIgnore)

@@ -37,6 +37,9 @@ func (s Stream) Slots() int { return len(s.Channels) * s.Stride() }
 // Histogram reports whether the windows hold counts instead of samples.
 func (s Stream) Histogram() bool { return s.Packing == PackingHistogram }
 
+// Steps reports whether the windows hold one row of whole numbers, for models.
+func (s Stream) Steps() bool { return s.Packing == PackingSteps }
+
 // Compact returns the precision of compact windows in bits, 0 for a stream of another mode.
 func (s Stream) Compact() int {
 	switch s.Packing {
@@ -89,10 +92,16 @@ func (e *errGrid) Error() string { return e.cause }
 
 // Grid returns the bins of a channel of a histogram. It fails if the range does not hold a
 // whole number of them, from 1 to MaxSlots/2.
-func (c Channel) Grid() (Grid, error) {
+func (c Channel) Grid() (Grid, error) { return c.grid("histogram", "bin", MaxSlots/2) }
+
+// StepGrid returns the steps of a channel of mode steps: reading k is the edge k of the grid, from 0 to Bins. It fails
+// if the range does not hold a whole number of steps, from 1 to MaxSteps.
+func (c Channel) StepGrid() (Grid, error) { return c.grid("stream of mode steps", "step", MaxSteps) }
+
+func (c Channel) grid(of, bin string, most float64) (Grid, error) {
 	fail := func(cause, remedy string) (Grid, error) { return Grid{}, &errGrid{cause, remedy} }
 	if !(c.Resolution > 0) || !finite(c.Resolution) || !finite(c.Range[0]) || !finite(c.Range[1]) {
-		return fail("a channel of a histogram needs a resolution above 0", "write the width of a bin, such as 0.5")
+		return fail("a channel of a "+of+" needs a resolution above 0", "write the width of a "+bin+", such as 0.5")
 	}
 	var whole [3]float64
 	unit, ok := 1.0, false
@@ -107,18 +116,18 @@ func (c Channel) Grid() (Grid, error) {
 		}
 	}
 	if !ok {
-		return fail("range and resolution have too many digits for exact bins",
+		return fail("range and resolution have too many digits for exact "+bin+"s",
 			fmt.Sprintf("write them with at most %d decimal places and 15 digits in all", maxGridDigits))
 	}
 	first, span, step := whole[0], whole[1]-whole[0], whole[2]
 	switch bins := span / step; {
 	case span <= 0:
 		return fail("the range is empty", "write the smallest and the largest value")
-	case bins > MaxSlots/2:
-		return fail(fmt.Sprintf("the range holds %.0f bins of %g; %d are the most", bins, c.Resolution, MaxSlots/2),
+	case bins > most:
+		return fail(fmt.Sprintf("the range holds %.0f %ss of %g; %.0f are the most", bins, bin, c.Resolution, most),
 			"use a coarser resolution or a narrower range")
 	case math.Mod(span, step) != 0:
-		return fail(fmt.Sprintf("the range [%g, %g] is no whole number of bins of %g", c.Range[0], c.Range[1],
+		return fail(fmt.Sprintf("the range [%g, %g] is no whole number of %ss of %g", c.Range[0], c.Range[1], bin,
 			c.Resolution), fmt.Sprintf("write range: [%g, %g], or another resolution", c.Range[0],
 			(first+step*math.Ceil(bins))/unit))
 	default:
@@ -138,6 +147,18 @@ func (g Grid) Edge(j int) float64 { return (g.first + float64(j)*g.step) / g.uni
 
 // Width returns the width of a bin in the channel's unit.
 func (g Grid) Width() float64 { return g.step / g.unit }
+
+// Nearest returns the edge nearest to a value, from 0 to Bins. Values outside of the range, and NaN, belong to its
+// ends.
+func (g Grid) Nearest(x float64) int {
+	switch at := math.Round((x*g.unit - g.first) / g.step); {
+	case at >= float64(g.Bins):
+		return g.Bins
+	case at > 0: // not NaN
+		return int(at)
+	}
+	return 0
+}
 
 // Cell returns the cell of a value, from 0 to 2*Bins. Values outside of the range belong to
 // its ends, and NaN to the lower one.
@@ -211,12 +232,13 @@ func (c Channel) Affine() (mid, half float64) {
 	return c.Range[0]/2 + c.Range[1]/2, c.Range[1]/2 - c.Range[0]/2
 }
 
-// A tag starts every layout hash. Those of streams with places and of histograms are others,
+// A tag starts every layout hash. Those of streams with places, of histograms and of steps are others,
 // so that a reader which does not know them never takes their windows for others.
 const (
 	layoutTag       = "hencedge layout v1"
 	layoutTagPlaces = "hencedge layout v2"
 	layoutTagCounts = "hencedge layout v3"
+	layoutTagSteps  = "hencedge layout v4"
 )
 
 // LayoutHash identifies what the slots of a window mean. It is SHA-256 over the
@@ -230,7 +252,8 @@ const (
 //
 // With Places it begins with "hencedge layout v2", and Places stands before the number of
 // channels. That of a histogram begins with "hencedge layout v3"; Places stands there in any
-// case, 0 without them, and Resolution after the range of each channel. An empty Packing
+// case, 0 without them, and Resolution after the range of each channel. That of mode steps begins with
+// "hencedge layout v4" and has Resolution too, but no Places. An empty Packing
 // counts as PackingReal. What only the agent needs (sources, interval, level, policies for
 // missing values) is left out.
 func (s Stream) LayoutHash() [32]byte {
@@ -251,6 +274,8 @@ func (s Stream) LayoutHash() [32]byte {
 	switch {
 	case s.Histogram():
 		str(layoutTagCounts)
+	case s.Steps():
+		str(layoutTagSteps)
 	case s.Places > 0:
 		str(layoutTagPlaces)
 	default:
@@ -262,7 +287,7 @@ func (s Stream) LayoutHash() [32]byte {
 	str(packing)
 	num(int64(s.Window.Samples))
 	num(int64(s.Window.Every))
-	if s.Places > 0 || s.Histogram() {
+	if (s.Places > 0 || s.Histogram()) && !s.Steps() {
 		num(int64(s.Places))
 	}
 	num(int64(len(s.Channels)))
@@ -271,7 +296,7 @@ func (s Stream) LayoutHash() [32]byte {
 		str(c.Unit)
 		flt(c.Range[0])
 		flt(c.Range[1])
-		if s.Histogram() {
+		if s.Histogram() || s.Steps() {
 			flt(c.Resolution)
 		}
 	}

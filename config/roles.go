@@ -264,11 +264,13 @@ const maxExpr = 16 << 10
 type Program struct {
 	Name string `yaml:"name" cfg:"required"`
 	// Expr is the expression, such as "mean(x)".
-	Expr string `yaml:"expr" cfg:"required"`
+	Expr string `yaml:"expr"`
+	// Model is evaluated in place of an expression.
+	Model *ProgramModel `yaml:"model"`
 	// For is the class whose devices each have a result of their own, or one together; empty:
 	// none.
 	For string `yaml:"for"`
-	// Inputs maps each variable of Expr to "device/stream/channel", with For to
+	// Inputs maps each variable of Expr, or each feature of Model, to "device/stream/channel", with For to
 	// "stream/channel".
 	Inputs map[string]string `yaml:"inputs" cfg:"required"`
 	// Resolution of comparisons of samples, in the unit of what is compared: values nearer than that to a threshold are
@@ -279,6 +281,26 @@ type Program struct {
 	// Unit of the result, for display only.
 	Unit string `yaml:"unit"`
 }
+
+// ProgramModel is a model of decision trees. Its features are channels of one stream of mode steps.
+type ProgramModel struct {
+	// File is what the library or interop/python/export_trees.py wrote.
+	File string `yaml:"file" cfg:"required,path"`
+	// Answer is what the key holder gets: AnswerClass or AnswerScore; by default the class of a classifier, and the
+	// score of a regression.
+	Answer string `yaml:"answer"`
+	// Features are the names in Inputs of the model's columns, in their order; without it the names are those of the
+	// file.
+	Features []string `yaml:"features"`
+	// Scale: scores are rounded to multiples of 1/Scale.
+	Scale int `yaml:"scale"`
+}
+
+// The answers of models.
+const (
+	AnswerClass = "class" // the number of the class, from 0
+	AnswerScore = "score" // what the library predicts: a number, or the probability of each class
+)
 
 // Join bounds how long and how many windows wait for the other inputs of a
 // program.

@@ -18,6 +18,12 @@ const PackingReal = "real"
 // PackingHistogram puts counts of samples into the slots: see Grid.
 const PackingHistogram = "histogram"
 
+// PackingSteps encrypts one row of readings as whole steps of their resolutions: see Channel.StepGrid.
+const PackingSteps = "steps"
+
+// MaxSteps is the most steps of a channel in a stream of mode steps.
+const MaxSteps = 1<<16 - 1
+
 // The packings of compact windows by precision, in bits: see Stream.Compact.
 const (
 	PackingCompact12 = "compact-12"
@@ -71,8 +77,8 @@ type Stream struct {
 	// Places is how many windows of different devices share the slots of one ciphertext
 	// after the evaluator has added them up: a power of two. 0: windows are not added up.
 	Places int `yaml:"places"`
-	// Packing follows from Mode and Precision: PackingReal, PackingHistogram, PackingCompact12
-	// or PackingCompact16. It is not configured; descriptions that peers send carry it.
+	// Packing follows from Mode and Precision: PackingReal, PackingHistogram, PackingCompact12,
+	// PackingCompact16 or PackingSteps. It is not configured; descriptions that peers send carry it.
 	Packing string
 	// Replay, when set, takes samples and timestamps from a file instead of
 	// live sensors (agent only).
@@ -92,8 +98,8 @@ type Channel struct {
 	// Range is the physical minimum and maximum. A value x is encrypted as
 	// u = (x-mid)/half in [-1, 1], see Affine.
 	Range [2]float64 `yaml:"range" cfg:"required"`
-	// Resolution is the width of a bin in a stream of mode histogram, in Unit. Range holds a
-	// whole number of them.
+	// Resolution is the width of a bin in a stream of mode histogram, and of a step in one of mode steps, in Unit.
+	// Range holds a whole number of them.
 	Resolution float64 `yaml:"resolution"`
 	// Source is where the agent reads it; nil in evaluator files (they may
 	// carry one, it is checked and ignored). Not part of the layout.
@@ -116,6 +122,8 @@ const (
 	ModeHistogram Mode = "histogram"
 	// ModeCompact sends a few bytes for each sample, which the evaluator bootstraps.
 	ModeCompact Mode = "compact"
+	// ModeSteps encrypts one sample of every channel as whole numbers, for models.
+	ModeSteps Mode = "steps"
 )
 
 // Missing is the policy for a sample that could not be read.

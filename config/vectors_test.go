@@ -32,7 +32,7 @@ type channelVector struct {
 
 // TestLayoutVectors: layout hashes of a window by count and one by time, of names
 // beyond ASCII, of a range that begins with a negative zero, of windows that share
-// ciphertexts, and of histograms.
+// ciphertexts, of histograms, and of steps.
 func TestLayoutVectors(t *testing.T) {
 	var out []layoutVector
 	for _, s := range []Stream{
@@ -52,6 +52,9 @@ func TestLayoutVectors(t *testing.T) {
 			Window: Window{Samples: 4096}, Channels: []Channel{
 				{Name: "t", Unit: "degC", Range: [2]float64{-40, 125}, Resolution: 0.25},
 				{Name: "rpm", Unit: "rpm", Range: [2]float64{0, 3000}, Resolution: 10}}},
+		{Name: "row", Params: "bfv13", Packing: PackingSteps, Window: Window{Samples: 1}, Channels: []Channel{
+			{Name: "t", Unit: "degC", Range: [2]float64{-40, 125}, Resolution: 0.25},
+			{Name: "rpm", Unit: "rpm", Range: [2]float64{0, 3000}, Resolution: 1}}},
 	} {
 		h := s.LayoutHash()
 		v := layoutVector{s.Name, s.Params, s.LogScale, s.Packing, s.Window.Samples, int64(s.Window.Every),
@@ -66,5 +69,5 @@ func TestLayoutVectors(t *testing.T) {
 		Layouts []layoutVector `json:"layouts"`
 	}{"Streams and their layout hashes (docs/wire-format.md). log_scale 0 and an empty packing: the configuration " +
 		"has none. every_ns 0: a window by count. places: how many windows share a ciphertext. resolution: of the " +
-		"bins of a histogram.", out})
+		"bins of a histogram, or of steps.", out})
 }

@@ -161,6 +161,9 @@ func Warnings(cfg *config.Evaluator) []string {
 			"`hencedge keys show` prints at the key holder")
 	}
 	for i, p := range cfg.Programs {
+		if p.Model != nil {
+			continue // Check compares the inputs with the features
+		}
 		for _, name := range program.Unused(p.Expr, slices.Collect(maps.Keys(p.Inputs))) {
 			out = append(out,
 				fmt.Sprintf("programs[%d].inputs.%s: the expression of %s does not use it; remove it, or "+

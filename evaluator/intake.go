@@ -223,6 +223,14 @@ func (p *pipeline) ciphertext(src *source, obj *transport.Object) (*engine.Ciphe
 	if err != nil {
 		return nil, err
 	}
+	if src.scale != 0 {
+		if h.Scale != src.scale {
+			return nil, fmt.Errorf("%w: body scale %g, that of whole numbers modulo %d is %g",
+				transport.ErrBodyMismatch,
+				h.Scale, henc.DefaultT, src.scale)
+		}
+		h.Scale = henc.DefaultT
+	}
 	if err := m.CheckBody(h.Params, h.Level, h.Scale); err != nil {
 		return nil, err
 	}

@@ -3,15 +3,22 @@ package evaluator
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/model"
+	"github.com/hencedge/hencedge/evaluator/model/answer"
+	"github.com/hencedge/hencedge/evaluator/model/encrypted"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bfv"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -199,6 +206,11 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	if err != nil {
 		return nil, fmt.Errorf("program %q: %w", p.Name, err)
 	}
+	if p.Model != nil {
+		if err := readModel(&src, p.Model, params); err != nil {
+			return nil, fmt.Errorf("program %q: %w", p.Name, err)
+		}
+	}
 	planned := &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, source: src, params: params}
 	if err := planned.compile(cfg.Results != nil); err != nil {
 		return nil, err
@@ -212,6 +224,53 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	return planned, nil
 }
 
+// readModel reads the model of a program whose inputs are resolved, and plans it.
+func readModel(src *program.Source, m *config.ProgramModel, params henc.Parameters) error {
+	if !params.Integers() {
+		return fmt.Errorf("model: its inputs are under %s; a model reads streams of mode steps, with params: %s",
+			params.Name(), strings.Join(henc.IntegerNames(), " or "))
+	}
+	f, err := os.Open(m.File)
+	if err != nil {
+		return fmt.Errorf("model.file: %w", err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, model.MaxFile+1))
+	if err != nil {
+		return fmt.Errorf("model.file: %w", err)
+	}
+	o := answer.Options{File: filepath.Base(m.File), Answer: m.Answer, Scale: m.Scale, Features: m.Features,
+		Columns: map[string]int{}, Slots: params.N(), T: henc.DefaultT}
+	var first config.Stream
+	for name, v := range src.Vars {
+		o.Columns[name], first = v.Channel, v.Stream
+	}
+	for _, ch := range first.Channels {
+		steps, err := ch.StepGrid()
+		if err != nil {
+			return fmt.Errorf("model: channel %s of stream %s: %w", ch.Name, first.Name, err)
+		}
+		grid, err := model.NewGrid(ch.Range[0], ch.Resolution, steps.Bins)
+		if err != nil {
+			return fmt.Errorf("model: channel %s of stream %s: %w", ch.Name, first.Name, err)
+		}
+		o.Channels, o.Grids = append(o.Channels, ch.Name), append(o.Grids, grid)
+	}
+	if src.Model, src.Plan, err = answer.Read(content, o); err != nil {
+		return fmt.Errorf("model %s: %w", m.File, err)
+	}
+	src.Expr = src.Model.Text()
+	p, err := bfv.NewParameters(params, henc.DefaultT)
+	if err != nil {
+		return err
+	}
+	if budget := encrypted.Budget(p, src.Plan); budget < 0 {
+		return fmt.Errorf("model %s: %.1f bits too much noise under %s; use larger parameters", m.File, -budget,
+			params.Name())
+	}
+	return nil
+}
+
 // namedParams is henc.Named; tests have insecure parameters too.
 var namedParams = henc.Named
 
@@ -219,6 +278,8 @@ var namedParams = henc.Named
 func (p *Planned) compile(pack bool) (err error) {
 	switch {
 	case !pack:
+	case p.source.Model != nil:
+		p.Alone = "it is of a model, of several ciphertexts"
 	case p.Topic != "":
 		p.Alone = "it has a topic of its own"
 	default:
@@ -267,6 +328,11 @@ func (p *Planned) fitsLimits(cfg *config.Evaluator) error {
 		}
 		id := streamID{in.Device, in.Stream}
 		held[id] = max(held[id], int64(in.Lag+1)*need)
+	}
+	if n := c.ResultBytes(); c.Model() != nil && n+transport.MaxMeta > transport.DefaultMaxObject {
+		return fmt.Errorf("program %q: a result has %d ciphertexts, together %d MiB, and at most %d MiB can be sent; "+
+			"train fewer or smaller trees, or use a coarser scale", c.Name(), c.Plan().Count().Results, n>>20,
+			transport.DefaultMaxObject>>20)
 	}
 	if cfg.Store == nil {
 		return nil

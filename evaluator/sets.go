@@ -94,7 +94,11 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 	}
 	for i := range plan.Programs {
 		pr := &plan.Programs[i]
-		take(pr.Circuit, pr.Name)
+		if n := pr.Circuit.Peak(); pr.Circuit.Model() == nil {
+			take(pr.Circuit, pr.Name)
+		} else if n > c.Batch { // rows are evaluated one by one
+			c.Batch, c.Of = n, []string{pr.Name}
+		}
 		if e := pr.Circuit.Explain(); e.Bootstrap != nil || e.Compact != nil {
 			c.Bootstrap.add(&e)
 		}
@@ -114,17 +118,21 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 
 // hold finds what runs hold: as many as there can be, each of the programs that take most.
 func (p *Plan) hold(cfg *config.Evaluator, groups [][]*Planned, c *Costs) {
-	var windows, results int64
+	var windows, results, models int64
 	take := func(all ...*Planned) {
 		var sum int64
 		for _, one := range all {
 			windows = max(windows, one.windowBytes())
-			sum += int64(one.params.CiphertextBytes(one.Circuit.Level(), false))
+			sum += one.Circuit.ResultBytes()
 		}
 		results = max(results, 2*sum) // each is copied to be sealed
 	}
 	for i := range p.Programs {
-		take(&p.Programs[i])
+		if one := &p.Programs[i]; one.Circuit.Model() == nil {
+			take(one)
+		} else { // computed one by one: while one is sealed, the next one is
+			windows, models = max(windows, one.windowBytes()), max(models, 3*one.Circuit.ResultBytes())
+		}
 	}
 	for _, g := range groups {
 		take(g...)
@@ -133,7 +141,7 @@ func (p *Plan) hold(cfg *config.Evaluator, groups [][]*Planned, c *Costs) {
 	o := engine.Options{Workers: workers, Batch: cfg.Batch, Places: c.Places}
 	held := func(runs int) Held {
 		runs = max(runs*len(p.Needs()), workers)
-		return Held{Runs: runs, Windows: int64(runs) * windows, Results: int64(runs) * results}
+		return Held{Runs: runs, Windows: int64(runs) * windows, Results: max(int64(runs)*results, models)}
 	}
 	processor, gpu := o.Runs()
 	c.Processor, c.GPU = held(processor), held(gpu)
@@ -245,8 +253,8 @@ func (p *Plan) together() [][]*Planned {
 	at := map[string]int{}
 	for i := range p.Programs {
 		pr := &p.Programs[i]
-		if pr.Circuit.Capacity() > 0 || pr.Circuit.Bootstraps() > 0 {
-			continue // it runs in parts, or takes so long that nothing is saved
+		if pr.Circuit.Capacity() > 0 || pr.Circuit.Bootstraps() > 0 || pr.Circuit.Model() != nil {
+			continue // it runs in parts, or takes so long that nothing is saved, or has no steps
 		}
 		key := fmt.Sprintf("%s %q %v", pr.Circuit.Parameters().Name(), pr.Circuit.Class(), pr.Circuit.Inputs())
 		n, known := at[key]

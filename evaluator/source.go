@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bfv"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -27,6 +28,8 @@ type source struct {
 	hash   [32]byte
 	layout [32]byte
 	users  []*served
+	// scale is that of the bodies of whole numbers, in whose headers stands their modulus; 0 for others.
+	scale float64
 }
 
 // readers names the programs that read the stream; none read one that is not configured.
@@ -83,11 +86,23 @@ func (src *source) readBy(prog *served, in program.Input) *source {
 	if src == nil {
 		st, params := prog.planned.sourceOf(in), prog.planned.params
 		src = &source{stream: st, params: params, hash: params.Hash(), layout: st.LayoutHash()}
+		if st.Steps() {
+			src.scale = wholeScale(params)
+		}
 	}
 	if !slices.Contains(src.users, prog) {
 		src.users = append(src.users, prog)
 	}
 	return src
+}
+
+// wholeScale is the scale of ciphertexts of whole numbers.
+func wholeScale(params henc.Parameters) float64 {
+	p, err := bfv.NewParameters(params, henc.DefaultT)
+	if err != nil {
+		return -1 // which no ciphertext has
+	}
+	return p.Scale()
 }
 
 // source returns a stream that programs read, else nil.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/model/answer"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -200,7 +201,8 @@ func (l *approvals) topic(s *Set, prefix, evaluator, topic string) bool {
 type expected struct {
 	out       program.Output
 	unit      string
-	magnitude float64 // bound of the coefficients
+	magnitude float64       // bound of the coefficients
+	model     *answer.Model // that the values are of; nil: they are of an expression
 }
 
 // expect returns what the approved program implies for a result with header m, which came in
@@ -238,7 +240,7 @@ func (l *approvals) expect(s *Set, m *transport.Meta, packed bool) (*expected, e
 	}
 	out := c.Output()
 	out.Slot = m.Post.Slot
-	return &expected{out, a.Program.Unit, c.Magnitude()}, nil
+	return &expected{out, a.Program.Unit, c.Magnitude(), c.Model()}, nil
 }
 
 // circuit returns the circuit for the windows of a result.
@@ -314,6 +316,10 @@ func (a *Approval) Describe(c *program.Circuit) string {
 	var b strings.Builder
 	low, high := c.Range()
 	fmt.Fprintf(&b, "%s of %s: %s\n", a.Program.Name, a.Evaluator, a.Program.Expr)
+	m := c.Model()
+	if m != nil {
+		fmt.Fprintf(&b, "  model sha256:%s, %d trees, %d splits\n", m.SHA256, m.Trees, m.Splits)
+	}
 	names := make([]string, 0, len(a.Program.Inputs))
 	for name := range a.Program.Inputs {
 		names = append(names, name)
@@ -338,7 +344,9 @@ func (a *Approval) Describe(c *program.Circuit) string {
 		if in.Stream.Every > 0 {
 			fmt.Fprintf(&b, " every %v", in.Stream.Every)
 		}
-		if width > 0 {
+		if width > 0 && m != nil {
+			fmt.Fprintf(&b, ", in steps of %g", width)
+		} else if width > 0 {
 			fmt.Fprintf(&b, ", counted in bins of %g", width)
 		}
 		b.WriteByte('\n')
@@ -354,6 +362,9 @@ func (a *Approval) Describe(c *program.Circuit) string {
 	}
 	fmt.Fprintf(&b, "  gives %s%d value(s) from %.6g to %.6g %s, %s\n", whole, out.Len(), low, high,
 		a.Program.Unit, bound)
+	if m != nil {
+		fmt.Fprintf(&b, "  %s; decryption shows %s\n", m.Legend(), m.Learned())
+	}
 	fmt.Fprintf(&b, "  parameters %s, %s\n", a.Program.Params, a.Hash)
 	return b.String()
 }

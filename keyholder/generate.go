@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bfv"
 	"github.com/hencedge/hencedge/henc/bootstrap"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/durable"
@@ -105,7 +106,8 @@ func (s *Set) hedges(number uint32) (h [][]byte, wipe func()) {
 
 // Needs says which evaluation keys an epoch gets.
 type Needs struct {
-	// Rotations by slots that get a Galois key; nil means PowersOfTwo.
+	// Rotations by slots that get a Galois key; nil means PowersOfTwo. Sets for integers get those of bfv.KeyRotations
+	// in any case, and all other keys.
 	Rotations   []int
 	Conjugation bool
 	// NoRelinearise leaves out the key for products of ciphertexts.
@@ -142,6 +144,9 @@ func PowersOfTwo(p henc.Parameters) []int {
 // normalise returns the needs with all rotations, in ascending order, each once. It refuses those outside
 // 1..N/2-1, which are mistakes: 0 is no rotation, and there are only N/2 slots.
 func (n Needs) normalise(p henc.Parameters) (Needs, error) {
+	if p.Integers() { // whatever the model
+		n.Rotations, n.Conjugation, n.NoRelinearise = slices.Concat(n.Rotations, bfv.KeyRotations(p)), true, false
+	}
 	n.NoRelinearise = n.NoRelinearise || p.Alpha() == 0
 	if n.Rotations == nil && p.Alpha() > 0 {
 		n.Rotations = PowersOfTwo(p)

@@ -109,7 +109,13 @@ func (r *Reader) decode(obj *transport.Object, p *parts, sealed []byte) ([]*Resu
 	if obj.Meta.Packed > 0 {
 		magnitude = program.PackMagnitude(r.ctx.Parameters())
 	}
-	slots, err := r.decrypt(obj, p.ciphertext, magnitude)
+	var slots, answers []float64
+	var err error
+	if m := p.all[0].want.model; m != nil {
+		answers, err = r.decryptModel(obj, m)
+	} else {
+		slots, err = r.decrypt(obj, p.ciphertext, magnitude)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +123,10 @@ func (r *Reader) decode(obj *transport.Object, p *parts, sealed []byte) ([]*Resu
 	out := make([]*Result, len(p.all))
 	for i := range p.all {
 		m, want := &p.all[i].meta, p.all[i].want
-		values := want.out.Values(slots)
+		values := answers
+		if want.model == nil {
+			values = want.out.Values(slots)
+		}
 		out[i] = &Result{
 			Program: m.Program, Device: m.Subject, Evaluator: m.Device, Unit: cmp.Or(r.o.Units[m.Program], want.unit),
 			KeyID:     m.KeyID,

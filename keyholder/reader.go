@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bfv"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -21,9 +22,11 @@ import (
 // keys; otherwise each is loaded for the first result of its epoch. They stay in memory
 // until Close. A Reader is safe for concurrent use.
 type Reader struct {
-	o    ReaderOptions
-	ctx  *henc.Context
-	view atomic.Pointer[view]
+	o   ReaderOptions
+	ctx *henc.Context
+	// integers is ctx for whole numbers; nil for parameters of real ones.
+	integers *bfv.Context
+	view     atomic.Pointer[view]
 	// approved are the programs whose results are decrypted.
 	approved approvals
 
@@ -69,6 +72,11 @@ func NewReader(set *Set, o ReaderOptions) (*Reader, error) {
 		o.Replay = transport.NewReplayGuard(0)
 	}
 	r := &Reader{o: o, ctx: ctx, keys: map[[16]byte]*secret.Key{}}
+	if set.params.Integers() {
+		if r.integers, err = bfv.ContextOf(ctx); err != nil {
+			return nil, fmt.Errorf("read results: %w", err)
+		}
+	}
 	v, err := r.look(set)
 	if err != nil {
 		return nil, fmt.Errorf("read results: %w", err)
@@ -233,7 +241,7 @@ func (r *Reader) check(set *Set, obj *transport.Object) error {
 	if err != nil {
 		return fmt.Errorf("%w: body: %w", ErrTampered, err)
 	}
-	h, err := henc.PeekCiphertext(ciphertext)
+	h, err := r.peek(ciphertext)
 	if err != nil {
 		return fmt.Errorf("%w: body: %w", ErrTampered, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -207,7 +208,8 @@ func (c *checker) unknown(err error) {
 	if errors.Is(err, henc.ErrUnknownSet) {
 		err = fmt.Errorf("%w %q", henc.ErrUnknownSet, name)
 	}
-	c.fail("streams[0].params", "use one of "+strings.Join(append(henc.Names(), henc.BootstrapNames()...), ", "), err)
+	c.fail("streams[0].params", "use one of "+strings.Join(slices.Concat(henc.Names(),
+		henc.BootstrapNames(), henc.IntegerNames()), ", "), err)
 }
 
 // inputs makes the inputs.
@@ -287,6 +289,9 @@ func (c *checker) layout(i int) *seal.Stream {
 	if cfg.Compact() > 0 {
 		return c.compact(i)
 	}
+	if cfg.Steps() {
+		return c.steps(i)
+	}
 	s := &seal.Stream{Config: cfg, Level: cfg.LevelAt(params.Depth()), Layout: cfg.LayoutHash(),
 		Place: c.cfg.PlaceIn(cfg),
 		Topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
@@ -335,6 +340,27 @@ func (c *checker) compact(i int) *seal.Stream {
 		return nil
 	}
 	return &seal.Stream{Config: cfg, Scale: compact.Scale(), Layout: cfg.LayoutHash(),
+		Topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
+}
+
+// steps checks one stream of mode steps against the parameters.
+func (c *checker) steps(i int) *seal.Stream {
+	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
+	if !c.params.Integers() {
+		c.fail(at+".params", "use one of "+strings.Join(henc.IntegerNames(), ", "),
+			fmt.Errorf("%s does not hold whole numbers", c.params.Name()))
+		return nil
+	}
+	if c.cfg.Keys.Mode == config.KeyModeSymmetric {
+		c.fail("keys.mode", `write "mode: public"`,
+			errors.New("rows of whole numbers are encrypted with the public key"))
+		return nil
+	}
+	if _, _, err := seal.Row(cfg, c.params); err != nil {
+		c.fail(at+".channels", "use coarser resolutions, fewer channels, or params: bfv14", err)
+		return nil
+	}
+	return &seal.Stream{Config: cfg, Level: c.params.MaxLevel(), Scale: henc.DefaultT, Layout: cfg.LayoutHash(),
 		Topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
 }
 

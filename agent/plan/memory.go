@@ -84,6 +84,9 @@ func memoryLimit(cfg *config.Agent, tables func(n int) int) int64 {
 		if !keyed { // one key for all streams
 			keyed = true
 			limit += limbs * int64(8*p.N()+tables(p.N()))
+			if p.Integers() { // the moduli of products
+				limit += (limbs + 1) * int64(tables(p.N()))
+			}
 		}
 		body := int64(p.CiphertextBytes(min(s.LevelAt(p.Depth()), p.Depth()),
 			cfg.Keys.Mode == config.KeyModeSymmetric))

@@ -349,6 +349,9 @@ func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFil
 		o.compactPrecision(s.Config)
 		return o, nil
 	}
+	if s.Config.Steps() {
+		return o, o.stepPrecision(s.Config, k.Context.Parameters())
+	}
 	precision(k, o, s.Config, out.Meta.Scale)
 	o.modes(s.Config, k.Seeded)
 	return o, nil
@@ -388,6 +391,21 @@ func (o *StreamOutlook) compactPrecision(s config.Stream) {
 	}
 }
 
+// stepPrecision fills in what rounding to steps moves the readings of a row by; encryption moves them by nothing.
+func (o *StreamOutlook) stepPrecision(s config.Stream, p henc.Parameters) error {
+	code, grids, err := seal.Row(s, p)
+	if err != nil {
+		return err
+	}
+	o.RowBits = code.Size()
+	for i, g := range grids {
+		o.PrecisionBits = max(o.PrecisionBits, math.Log2(float64(g.Bins+1)))
+		o.Channels = append(o.Channels, ChannelOutlook{Name: s.Channels[i].Name, Unit: s.Channels[i].Unit,
+			Error: g.Width() / math.Sqrt(12), Bound: g.Width() / 2})
+	}
+	return nil
+}
+
 // countUnit is the unit of errors in a histogram, which rounding removes.
 const countUnit = "counts"
 
@@ -416,7 +434,7 @@ func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, e
 // doubts returns warnings about one stream.
 func (o StreamOutlook) doubts(slots int) []string {
 	var out []string
-	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 && o.Precision == 0 {
+	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 && o.Precision == 0 && o.RowBits == 0 {
 		more := "longer windows"
 		if o.Bins > 0 {
 			more = "finer resolutions"

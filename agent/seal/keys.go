@@ -29,6 +29,7 @@ type Keys struct {
 	Context   *henc.Context
 	encryptor henc.RealEncryptor // nil where all streams are compact
 	board     *board             // nil where none is
+	whole     *whole             // of parameters that hold whole numbers; nil for others
 	ID        [16]byte
 	Epoch     uint32
 	Seeded    bool
@@ -55,6 +56,9 @@ func (k *Keys) Wipe() {
 
 // UsePublic makes the encryptor of public-key mode.
 func (k *Keys) UsePublic(pk *henc.PublicKey) error {
+	if k.Context.Parameters().Integers() {
+		return k.useWhole(pk)
+	}
 	e, err := henc.NewEncryptor(k.Context, pk)
 	if err != nil {
 		return err
@@ -65,6 +69,10 @@ func (k *Keys) UsePublic(pk *henc.PublicKey) error {
 
 // useSecret makes the encryptor of symmetric mode.
 func (k *Keys) useSecret(sk *secret.Key) error {
+	if p := k.Context.Parameters(); p.Integers() {
+		return fmt.Errorf("%w: rows under %s are encrypted with the public key: leave out mode: symmetric", ErrKey,
+			p.Name())
+	}
 	pk, err := sk.PublicKey()
 	if err != nil {
 		return err

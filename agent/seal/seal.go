@@ -28,6 +28,9 @@ func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) 
 	if s.Config.Compact() > 0 {
 		return k.sealCompact(s, w, id, clock)
 	}
+	if s.Config.Steps() {
+		return k.sealSteps(s, w, id, clock)
+	}
 	first := s.Config.Place(s.Place, k.Context.Parameters().Slots())
 	if s.slots == nil {
 		s.slots = make([]float64, first+s.Config.Slots())

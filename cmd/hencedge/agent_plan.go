@@ -136,11 +136,18 @@ func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 	if s.Precision > 0 {
 		how = fmt.Sprintf("compact windows of %d bits", s.Precision)
 	}
-	fmt.Fprintf(out, "stream %s: %s of %s%s, %s, %s\n", s.Name, cli.Plural(len(s.Channels), "channel"),
-		cli.Plural(s.Samples, "sample"), counted, p.Params, how)
-	if s.Precision > 0 {
+	what := "of " + cli.Plural(s.Samples, "sample")
+	if s.RowBits > 0 {
+		what, how = fmt.Sprintf("in a row of %d bits", s.RowBits), "public keys"
+	}
+	fmt.Fprintf(out, "stream %s: %s %s%s, %s, %s\n", s.Name, cli.Plural(len(s.Channels), "channel"), what, counted,
+		p.Params, how)
+	switch {
+	case s.Precision > 0:
 		fmt.Fprintf(out, "  readings   %d, sent as %d", s.SlotsUsed, s.Readings)
-	} else {
+	case s.RowBits > 0:
+		fmt.Fprintf(out, "  bits       %d of %d", s.RowBits, p.Slots)
+	default:
 		fmt.Fprintf(out, "  slots      %d of %d", s.SlotsUsed, p.Slots)
 	}
 	if s.Places > 0 {

@@ -14,6 +14,7 @@ type device struct {
 	keys     map[transport.KeyRef]*henc.Evaluator
 	boots    bootstrappers
 	compacts compacts
+	models   models
 	reader   *together[[]byte, *henc.Ciphertext] // which may leave them in the domain of their bytes
 	writer   *together[*henc.Ciphertext, []byte] // as Result.Room has it
 	gather   *gatherer

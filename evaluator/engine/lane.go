@@ -155,6 +155,7 @@ func (l *lane) forget() {
 			clear(d.keys)
 			d.boots.forget()
 			d.compacts.forget()
+			d.models.forget()
 			d.gather.replays.forget()
 		}
 	}

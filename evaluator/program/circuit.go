@@ -9,7 +9,10 @@ import (
 	"github.com/expr-lang/expr/ast"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/model/answer"
+	"github.com/hencedge/hencedge/evaluator/model/rangecover"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bfv"
 )
 
 // Circuit is a compiled program. It is immutable and safe for concurrent use.
@@ -35,6 +38,14 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if err := prog.check(params.Name(), params.Slots()); err != nil {
 		return nil, err
 	}
+	if params.Integers() != (prog.Model != nil) {
+		return nil, &Error{Program: prog.Name, Kind: ErrParams,
+			Message: fmt.Sprintf("a model needs parameters for whole "+
+				"numbers, an expression those for real ones; the inputs are under %s", params.Name())}
+	}
+	if prog.Model != nil {
+		return modelCircuit(prog, params), nil
+	}
 	src, tree, err := parse(prog.Name, prog.Expr)
 	if err != nil {
 		return nil, err
@@ -56,6 +67,46 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 		s.ch.boot = bootstrapOf(params)
 	}
 	return s.circuit(best, tree, "program "+prog.Name), nil
+}
+
+// modelCircuit returns the circuit of a model on checked inputs: the row alone. What is computed on it is Source.Plan.
+func modelCircuit(prog Source, params henc.Parameters) *Circuit {
+	m := prog.Model
+	v := prog.Vars[m.Features[0]]
+	row := step{op: stepInput, in: Input{Device: v.Device, Stream: v.Stream.Name}, level: params.MaxLevel(),
+		scale: InputScale(params, v.Stream)}
+	lo, hi := m.Range()
+	return &Circuit{prog: prog, lo: lo, hi: hi, out: Output{A: 1, Count: m.Count(), Bound: m.Promise()},
+		routine: routine{name: "program " + prog.Name, params: params, steps: []step{row}, results: []int{0}, places: 1,
+			added: 1}}
+}
+
+// Model returns the model that is evaluated in place of an expression; nil: there is none. The result is then the body
+// that answer.Model describes, under the level and scale of the row.
+func (c *Circuit) Model() *answer.Model { return c.prog.Model }
+
+// Plan returns how the model is evaluated; nil at the key holder.
+func (c *Circuit) Plan() *rangecover.Plan { return c.prog.Plan }
+
+// NeedsRelin reports whether a run multiplies ciphertexts and so needs the relinearisation key.
+func (c *Circuit) NeedsRelin() bool { return c.prog.Model != nil || c.routine.NeedsRelin() }
+
+// Peak bounds the memory of a run, in bytes: of a model that of the bits of a row and of its results.
+func (c *Circuit) Peak() int64 {
+	if c.prog.Plan == nil {
+		return c.routine.Peak()
+	}
+	counts := c.prog.Plan.Count()
+	return int64(2*counts.Bits+2*counts.Results) * 8 * int64(c.params.N()) * int64(c.params.LimbsAt(c.Level()))
+}
+
+// ResultBytes bounds the length of a result's body.
+func (c *Circuit) ResultBytes() int64 {
+	one := int64(c.params.CiphertextBytes(c.Level(), false))
+	if c.prog.Plan == nil {
+		return one
+	}
+	return answer.BodyRoom + int64(c.prog.Plan.Count().Results)*one
 }
 
 // circuit returns the circuit of a plan.
@@ -119,6 +170,9 @@ func (c *Circuit) Packed() bool { return c.prog.Packed }
 
 // Rotations returns the rotations whose Galois keys the program needs, also to fill a pack.
 func (c *Circuit) Rotations() []int {
+	if c.prog.Model != nil {
+		return bfv.KeyRotations(c.params)
+	}
 	ks := c.routine.Rotations()
 	if c.Packed() && (len(ks) == 0 || ks[0] != PackRotation) {
 		ks = append([]int{PackRotation}, ks...)
@@ -129,7 +183,8 @@ func (c *Circuit) Rotations() []int {
 // Hash identifies what the program computes on what: SHA-256 over a tag, the
 // expression, the parameter hash and, for each variable in alphabetical order,
 // its name, device, channel and the layout hash of its stream. Strings stand
-// with their length (8 bytes, big endian). Of a program for a class the tag is another
+// with their length (8 bytes, big endian). With a model the word "model" and answer.Model.Append stand before the
+// parameter hash. Of a program for a class the tag is another
 // one, the class follows the expression, and the devices are empty: it is the same for
 // all devices. It does not depend on how the circuit is planned or on how full the windows are.
 func (c *Circuit) Hash() [32]byte {
@@ -149,6 +204,10 @@ func (c *Circuit) Hash() [32]byte {
 	if c.prog.Resolution != 0 {
 		str("resolution")
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(c.prog.Resolution))
+	}
+	if c.prog.Model != nil {
+		str("model")
+		b = c.prog.Model.Append(b)
 	}
 	hash := c.params.Hash()
 	b = append(b, hash[:]...)
@@ -180,7 +239,7 @@ func (c *Circuit) Range() (low, high float64) {
 
 // Useful reports whether the promised error is below a hundredth of the range
 // of results.
-func (c *Circuit) Useful() bool { return useful(c.lo, c.hi, c.out) }
+func (c *Circuit) Useful() bool { return c.prog.Model != nil || useful(c.lo, c.hi, c.out) }
 
 // Output says how to read the slots of a decrypted result: value i is
 // A*Re(slot[Slot+i]) + B, then its square root if Sqrt is set, in natural units. Of a histogram

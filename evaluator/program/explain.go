@@ -5,8 +5,11 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/model/answer"
+	"github.com/hencedge/hencedge/evaluator/model/rangecover"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -48,8 +51,27 @@ type Explanation struct {
 	// doubling the promised error, where it is below the present one.
 	Least *LeastLevel `json:"least_level,omitempty"`
 
+	// Model is there for a model, which has no Steps.
+	Model *ModelInfo `json:"model,omitempty"`
+
 	Keys  KeyInfo    `json:"keys"`
 	Steps []StepInfo `json:"steps"`
+}
+
+// ModelInfo tells what a model is, and what evaluating it on a row costs.
+type ModelInfo struct {
+	answer.Model
+	Learned string `json:"learned"` // what the key holder learns
+	Legend  string `json:"legend"`  // what the values stand for
+	// Trees without splits cost nothing. Terms are those of the range covers, RowBits those of a row.
+	Terms         int `json:"terms"`
+	Blocks        int `json:"blocks"`
+	RowBits       int `json:"row_bits"`
+	Products      int `json:"products"`
+	PlainProducts int `json:"plain_products"`
+	Ciphertexts   int `json:"result_ciphertexts"`
+	// Seconds is about what one row takes on one core of the machine that docs/models.md names.
+	Seconds float64 `json:"core_seconds"`
 }
 
 // BootstrapInfo tells what bootstrapping costs a program.
@@ -210,6 +232,9 @@ func (c *Circuit) least() *LeastLevel {
 
 // Explain describes the circuit.
 func (c *Circuit) Explain() Explanation {
+	if c.prog.Model != nil {
+		return c.explainModel()
+	}
 	e := Explanation{
 		Program: c.prog.Name, Expr: c.prog.Expr, Class: c.prog.Class,
 		Params: c.params.Name(),
@@ -236,6 +261,43 @@ func (c *Circuit) Explain() Explanation {
 	e.Fleet, e.Places, e.Bootstrap = c.fleetInfo(), c.sharing(), c.bootstrapInfo()
 	e.Compact = c.compactInfo()
 	return e
+}
+
+// explainModel is Explain for a model.
+func (c *Circuit) explainModel() Explanation {
+	info := &ModelInfo{Model: *c.prog.Model, Learned: c.prog.Model.Learned(), Legend: c.prog.Model.Legend()}
+	e := Explanation{Program: c.prog.Name, Expr: c.prog.Expr, Class: c.prog.Class, Params: c.params.Name(),
+		MaxLevel: c.params.Depth(), Result: c.resultInfo(), Model: info, Steps: []StepInfo{},
+		Keys: KeyInfo{Relinearise: true, Rotations: c.Rotations()}}
+	e.Keys.Count = len(e.Keys.Rotations) + 2 // conjugation too
+	e.Keys.Bytes = e.Keys.Count * c.params.SwitchingKeyBytes()
+	e.Result.Bytes = int(c.ResultBytes())
+	if e.Result.Bound == 0 {
+		e.Result.Bits, e.Result.Exact = math.Log2(e.Result.High-e.Result.Low+1), "exact"
+	}
+	for _, in := range c.Inputs() {
+		e.Inputs = append(e.Inputs, c.inputInfo(in))
+	}
+	if c.prog.Plan != nil {
+		n := c.prog.Plan.Count()
+		info.Terms, info.Blocks, info.RowBits = n.Terms, n.Blocks, n.Bits
+		info.Products, info.PlainProducts, info.Ciphertexts = n.Products, n.PlainProducts, n.Results
+		e.Depth, e.KeySwitch = n.Depth, n.Switches+n.Products
+		e.LimbSwitches = e.KeySwitch * c.params.Dnum(c.Level()) * (c.params.LimbsAt(c.Level()) + len(c.params.P()))
+		info.Seconds = n.Time(coreCosts(c.params), 1).Seconds()
+	}
+	return e
+}
+
+// coreCosts are the times of operations on one core, measured on the machine that docs/models.md names under bfv13, and
+// for other parameters in proportion to the residues that they touch.
+func coreCosts(p henc.Parameters) rangecover.Costs {
+	limbs := p.LimbsAt(p.MaxLevel())
+	work := float64(p.N()) * float64(limbs) / (8192 * 6)
+	switches := float64(p.N()) * float64(p.Dnum(p.MaxLevel())*(limbs+len(p.P()))) / (8192 * 6 * 7)
+	times := func(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
+	return rangecover.Costs{Product: times(8*time.Millisecond, work),
+		PlainProduct: times(60*time.Microsecond, work), Switch: times(950*time.Microsecond, switches)}
 }
 
 // Promises returns in words which errors a program across devices promises, for some numbers of

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/hencedge/hencedge/evaluator/model/answer"
+	"github.com/hencedge/hencedge/henc"
 )
 
 // Text returns the explanation for people.
@@ -34,9 +37,18 @@ func (e Explanation) Text() string {
 				in.Samples, in.Readings, in.Precision, size(in.Bytes), in.Level, in.LogScale)
 			continue
 		}
+		if e.Model != nil {
+			line("input", "%s: a row of %d bits, whole numbers modulo %d, %s", in.Name, e.Model.RowBits, henc.DefaultT,
+				size(in.Bytes))
+			continue
+		}
 		line("input", "%s: %d samples%s, level %d, scale 2^%.2f, %s (%s symmetric)", in.Name, in.Samples, of,
 			in.Level, in.LogScale,
 			size(in.Bytes), size(in.SeededBytes))
+	}
+	if e.Model != nil {
+		e.Model.text(line, &e)
+		return b.String()
 	}
 	e.Result.text(line, e.Fleet)
 	line("depth", "%d, with %d rescalings; %s", e.Depth, e.Levels, e.Policy)
@@ -70,6 +82,39 @@ func (e Explanation) Text() string {
 	}
 	b.WriteString(stepTable(e.Steps))
 	return b.String()
+}
+
+// text tells what a model is and costs, line by line.
+func (m *ModelInfo) text(line func(name, format string, args ...any), e *Explanation) {
+	from := ""
+	if m.Source != "" {
+		from = ", of " + m.Source
+	}
+	line("model", "%s, sha256:%s%s", m.File, m.SHA256, from)
+	line("features", "%s", strings.Join(m.Features, ", "))
+	line("trees", "%d, with %d splits, whose range covers have %d terms, in %d blocks", m.Trees, m.Splits, m.Terms,
+		m.Blocks)
+	what := "one value"
+	if e.Result.Count > 1 {
+		what = fmt.Sprintf("%d values", e.Result.Count)
+	}
+	line("result", "%s, in %d ciphertexts, %s", what, m.Ciphertexts, size(e.Result.Bytes))
+	line("read as", "%s", m.Legend)
+	line("range", "%.6g to %.6g", e.Result.Low, e.Result.High)
+	promise := "exact"
+	switch {
+	case m.Answer == answer.Class && !m.Decided:
+		promise = fmt.Sprintf("the class of the library, unless the scores of two are within %.2g", 2*m.Error)
+	case e.Result.Bound > 0:
+		promise = fmt.Sprintf("within %.3g of the library, before its own rounding", e.Result.Bound)
+	}
+	line("promise", "%s, for readings that are whole steps", promise)
+	line("learned", "by the key holder: %s, and about how large the model is", m.Learned)
+	line("depth", "%d", e.Depth)
+	line("keys", "%d, which are the same for every model under %s (%s)", e.Keys.Count, e.Params, size(e.Keys.Bytes))
+	line("cost", "a row: %d products, %d products with plaintexts, %d key switches; about %.2g s of one core",
+		m.Products,
+		m.PlainProducts, e.KeySwitch, m.Seconds)
 }
 
 // text tells what the key holder gets, line by line.

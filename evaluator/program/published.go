@@ -10,6 +10,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/model/answer"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -26,8 +27,10 @@ type Published struct {
 	Topic  string `json:"topic,omitempty"` // of its results; empty: the default topic
 	Class  string `json:"class,omitempty"` // each of its devices has a result; empty: none
 	// Resolution of comparisons; 0: none.
-	Resolution float64                   `json:"resolution,omitempty"`
-	Inputs     map[string]PublishedInput `json:"inputs"` // by the name that Expr uses
+	Resolution float64 `json:"resolution,omitempty"`
+	// Model is evaluated in place of Expr, which is its text; nil: there is none.
+	Model  *answer.Model             `json:"model,omitempty"`
+	Inputs map[string]PublishedInput `json:"inputs"` // by the name that Expr uses
 }
 
 // PublishedInput is what a variable stands for.
@@ -60,7 +63,7 @@ type PublishedChannel struct {
 // Publish describes a program for full windows.
 func Publish(src Source, params henc.Parameters, unit, topic string) Published {
 	p := Published{Name: src.Name, Expr: src.Expr, Params: params.Name(), Unit: unit, Topic: topic,
-		Class: src.Class, Resolution: src.Resolution, Inputs: map[string]PublishedInput{}}
+		Class: src.Class, Resolution: src.Resolution, Model: src.Model, Inputs: map[string]PublishedInput{}}
 	for name, v := range src.Vars {
 		st := v.Stream
 		in := PublishedInput{Device: v.Device, Channel: st.Channels[v.Channel].Name,
@@ -83,7 +86,11 @@ func (p *Published) Source() (Source, henc.Parameters, error) {
 	if err != nil {
 		return Source{}, params, fmt.Errorf("%w of %q: %w", ErrPublished, p.Name, err)
 	}
-	src := Source{Name: p.Name, Expr: p.Expr, Class: p.Class, Resolution: p.Resolution, Vars: map[string]Var{}}
+	src := Source{Name: p.Name, Expr: p.Expr, Class: p.Class, Resolution: p.Resolution, Model: p.Model,
+		Vars: map[string]Var{}}
+	if p.Model != nil {
+		src.Expr = p.Model.Text()
+	}
 	for name, in := range p.Inputs {
 		st := config.Stream{Name: in.Stream.Name, LogScale: in.Stream.LogScale, Packing: in.Stream.Packing,
 			Places: in.Stream.Places, Params: p.Params,
@@ -106,6 +113,9 @@ func (p *Published) printable() error {
 		for _, c := range in.Stream.Channels {
 			text = append(text, c.Name, c.Unit)
 		}
+	}
+	if p.Model != nil {
+		text = append(text, p.Model.Texts()...)
 	}
 	for _, s := range text {
 		for _, r := range s {

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/model/answer"
+	"github.com/hencedge/hencedge/evaluator/model/rangecover"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -26,6 +28,10 @@ type Source struct {
 	// Packed: the result is a single value for a pack. It changes how the program is
 	// planned and read, not what it computes or its hash.
 	Packed bool
+	// Model is evaluated in place of an expression; Expr is then its text. Plan is how the evaluator does that; the key
+	// holder has none.
+	Model *answer.Model
+	Plan  *rangecover.Plan
 }
 
 // Var is what a variable stands for: the windows of one channel.
@@ -106,12 +112,24 @@ func (s *Source) check(params string, slots int) error {
 			if _, err := c.Grid(); st.Histogram() && err != nil {
 				return fail("variable %s: %s channel %s: %v", name, where, c.Name, err)
 			}
+			if _, err := c.StepGrid(); st.Steps() && err != nil {
+				return fail("variable %s: %s channel %s: %v", name, where, c.Name, err)
+			}
 		}
 		key := [2]string{v.Device, st.Name}
 		if old, ok := streams[key]; ok && old.LayoutHash() != st.LayoutHash() {
 			return fail("variable %s: %s is described in two ways", name, where)
 		}
 		streams[key] = st
+	}
+	if s.Model != nil {
+		return s.checkModel()
+	}
+	for _, name := range sortedKeys(s.Vars) {
+		if v := s.Vars[name]; v.Stream.Steps() {
+			return fail("variable %s: %s holds whole steps, which only a model: reads", name,
+				Input{Device: v.Device, Stream: v.Stream.Name})
+		}
 	}
 	for in, n := range s.Present {
 		st, ok := streams[[2]string{in.Device, in.Stream}]
@@ -120,6 +138,38 @@ func (s *Source) check(params string, slots int) error {
 		}
 		if n < 1 || n > st.Window.Samples {
 			return fail("%s has %d samples, its windows hold 1 to %d", in, n, st.Window.Samples)
+		}
+	}
+	return nil
+}
+
+// checkModel refuses inputs that are no row of the model.
+func (s *Source) checkModel() error {
+	fail := func(format string, args ...any) error {
+		return &Error{Program: s.Name, Kind: ErrParams, Message: fmt.Sprintf(format, args...)}
+	}
+	if err := s.Model.Check(); err != nil {
+		return &Error{Program: s.Name, Kind: ErrParams, Message: err.Error()}
+	}
+	if s.Packed {
+		return fail("results of a model are several ciphertexts and go out alone")
+	}
+	if len(s.Model.Features) != len(s.Vars) {
+		return fail("the model has %d features, the program %d inputs", len(s.Model.Features), len(s.Vars))
+	}
+	first := s.Vars[s.Model.Features[0]]
+	for _, name := range s.Model.Features {
+		v, known := s.Vars[name]
+		if !known {
+			return fail("the model's feature %q is none of the inputs", name)
+		}
+		where := Input{Device: v.Device, Stream: v.Stream.Name}
+		if !v.Stream.Steps() {
+			return fail("variable %s: %s is not of mode steps, which a model reads", name, where)
+		}
+		if v.Device != first.Device || v.Stream.Name != first.Stream.Name {
+			return fail("variables %s and %s: %s and %s are different streams; a row of a model is one window",
+				s.Model.Features[0], name, Input{Device: first.Device, Stream: first.Stream.Name}, where)
 		}
 	}
 	return nil
@@ -211,8 +261,11 @@ func sortedKeys[V any](m map[string]V) []string {
 
 // InputScale returns the scale at which the windows of a stream are encrypted under
 // p: 2^LogScale, or the parameters' own scale at the stream's level. Of compact windows it is what
-// bootstrapping gives.
+// bootstrapping gives, and of whole numbers the plaintext modulus, as headers have it.
 func InputScale(p henc.Parameters, st config.Stream) float64 {
+	if st.Steps() {
+		return henc.DefaultT
+	}
 	if st.Compact() > 0 {
 		return p.ScaleAt(InputLevel(p, st))
 	}

@@ -2,9 +2,11 @@ package program
 
 import (
 	"encoding/hex"
+	"strings"
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/model/answer"
 	"github.com/hencedge/hencedge/internal/vectors"
 )
 
@@ -13,9 +15,12 @@ type programVector struct {
 	Name  string `json:"name"`
 	Expr  string `json:"expr"`
 	Class string `json:"class,omitempty"`
+	// Model is evaluated in place of an expression; left out where there is none.
+	Model *answer.Model `json:"model,omitempty"`
 	// Resolution of comparisons, left out where there is none.
 	Resolution float64          `json:"resolution,omitempty"`
 	Params     string           `json:"params"`
+	ParamsHash string           `json:"params_hash,omitempty"` // of sets for whole numbers, which parameters.json lacks
 	Variables  []variableVector `json:"variables"`
 	Hash       string           `json:"hash"`
 	Published  string           `json:"published"` // body of an object of kind program
@@ -35,6 +40,12 @@ func TestProgramVectors(t *testing.T) {
 			{Name: "humidity", Unit: "%", Range: [2]float64{0, 100}}}}
 	shared := climate
 	shared.Places = 16
+	row := config.Stream{Name: "row", Params: "bfv13", Packing: config.PackingSteps, Window: config.Window{Samples: 1},
+		Channels: []config.Channel{{Name: "t", Unit: "°C", Range: [2]float64{-40, 85}, Resolution: 0.25},
+			{Name: "h", Unit: "%", Range: [2]float64{0, 100}, Resolution: 1}}}
+	worn := &answer.Model{File: "trees.json", SHA256: strings.Repeat("5e", 32), Source: "scikit-learn 1.2.1",
+		Answer: answer.Class, Features: []string{"warmth", "damp"}, Classes: []string{"good", "worn \"out\""},
+		Link: "logistic", Splits: 9, Trees: 2, Outputs: 1, Words: 2, Bits: 14, Divisor: 65536, Error: 0.5, Bound: 70000}
 	var out []programVector
 	for _, s := range []Source{
 		{Name: "mean", Expr: "mean(x)", Vars: map[string]Var{"x": {Device: "board-7", Stream: climate, Channel: 0}}},
@@ -45,15 +56,26 @@ func TestProgramVectors(t *testing.T) {
 		{Name: "shared", Expr: "mean(x)", Class: "weather", Vars: map[string]Var{"x": {Stream: shared, Channel: 0}}},
 		{Name: "resolved", Expr: "mean(x)", Resolution: 0.25, Vars: map[string]Var{
 			"x": {Device: "board-7", Stream: climate, Channel: 0}}},
+		{Name: "state", Expr: worn.Text(), Model: worn, Vars: map[string]Var{
+			"warmth": {Device: "board-7", Stream: row, Channel: 0},
+			"damp":   {Device: "board-7", Stream: row, Channel: 1}}},
 	} {
-		c, err := Compile(s, mustParams(t, "edge13-d3"))
+		params := mustParams(t, "edge13-d3")
+		if s.Model != nil {
+			params = mustParams(t, "bfv13")
+		}
+		c, err := Compile(s, params)
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := c.Hash()
-		v := programVector{Name: s.Name, Expr: s.Expr, Class: s.Class, Resolution: s.Resolution, Params: "edge13-d3",
-			Hash: hex.EncodeToString(h[:])}
-		published := Publish(s, mustParams(t, "edge13-d3"), "", "")
+		v := programVector{Name: s.Name, Expr: s.Expr, Class: s.Class, Resolution: s.Resolution, Model: s.Model,
+			Params: params.Name(), Hash: hex.EncodeToString(h[:])}
+		if params.Integers() {
+			sum := params.Hash()
+			v.ParamsHash = hex.EncodeToString(sum[:])
+		}
+		published := Publish(s, params, "", "")
 		body, err := MarshalPublished(&published)
 		if err != nil {
 			t.Fatal(err)

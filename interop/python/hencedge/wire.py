@@ -423,6 +423,9 @@ def channels(r):
     return out
 
 
+MODEL_COUNTS = ("splits", "trees", "outputs", "words", "bits")
+
+
 def program(body):
     """A published program, as in programs.json."""
     if len(body) > 256 << 10:
@@ -432,11 +435,15 @@ def program(body):
     stream_ = {"name": r.text, "samples": r.unsigned, "every_ns": r.unsigned, "level": r.unsigned, "log_scale": r.unsigned, "packing": r.text, "places": r.unsigned,
                "channels": lambda: [r.named(channel, ("resolution",)) for _ in range(r.expect(cbor.ARRAY, "channels"))]}
     given = ("every_ns", "level", "log_scale", "packing", "places")
+    words = lambda: [r.text() for _ in range(r.expect(cbor.ARRAY, "words"))]
+    model = {"file": r.text, "sha256": r.text, "source": r.text, "answer": r.text, "features": words, "classes": words, "link": r.text, "decided": r.boolean,
+             **{key: r.unsigned for key in MODEL_COUNTS}, "divisor": r.float, "error": r.float, "bound": r.unsigned}
     variable = {"device": r.text, "channel": r.text, "stream": lambda: r.named(stream_, given)}
     out = r.named({"name": r.text, "expr": r.text, "params": r.text, "unit": r.text, "topic": r.text, "class": r.text, "resolution": r.float,
-                   "inputs": lambda: r.named(None, lambda: r.named(variable))}, ("unit", "topic", "class", "resolution"))
+                   "model": lambda: r.named(model, ("source", "classes", "decided")),
+                   "inputs": lambda: r.named(None, lambda: r.named(variable))}, ("unit", "topic", "class", "resolution", "model"))
     r.end()
-    kind = {key: out[key] for key in ("class", "resolution") if key in out}
+    kind = {key: out[key] for key in ("class", "resolution", "model") if key in out}
     variables = []
     for name_, v in out["inputs"].items():
         s = dict({"log_scale": 0, "every_ns": 0}, **v["stream"], params=out["params"])
@@ -508,20 +515,29 @@ def string(x):
 def layout_hash(stream):
     """stream as in layouts.json."""
     places = stream.get("places", 0)
-    counts = stream.get("packing") == "histogram"
-    version = 3 if counts else 2 if places else 1
+    packing = stream.get("packing") or "real"
+    counts, steps = packing == "histogram", packing == "steps"
+    version = 4 if steps else 3 if counts else 2 if places else 1
     b = string(f"hencedge layout v{version}") + string(stream["name"]) + string(stream["params"])
-    b += struct.pack(">q", stream["log_scale"]) + string("histogram" if counts else "real")
-    b += struct.pack(">2q", stream["samples"], stream["every_ns"]) + (struct.pack(">q", places) if places or counts else b"")
+    b += struct.pack(">q", stream["log_scale"]) + string(packing)
+    b += struct.pack(">2q", stream["samples"], stream["every_ns"]) + (struct.pack(">q", places) if (places or counts) and not steps else b"")
     b += struct.pack(">q", len(stream["channels"]))
     for c in stream["channels"]:
         b += string(c["name"]) + string(c["unit"]) + struct.pack(">2d", *(float(x) + 0.0 for x in c["range"]))
-        b += struct.pack(">d", float(c["resolution"])) if counts else b""
+        b += struct.pack(">d", float(c["resolution"])) if counts or steps else b""
     return hashlib.sha256(b).digest()
 
 
 def stride(samples):
     return 1 << (samples - 1).bit_length()
+
+
+def model(m):
+    """What a program's hash covers of the description of its model."""
+    words = lambda x: struct.pack(">q", len(x)) + b"".join(string(s) for s in x)
+    b = string(m["file"]) + string(m["sha256"]) + string(m.get("source", "")) + string(m["answer"])
+    b += words(m["features"]) + words(m.get("classes", [])) + string(m["link"]) + struct.pack(">q", m.get("decided", False))
+    return b + struct.pack(">5q", *(m[key] for key in MODEL_COUNTS)) + struct.pack(">2dq", m["divisor"], m["error"], m["bound"])
 
 
 def program_hash(program, params):
@@ -531,6 +547,8 @@ def program_hash(program, params):
         b += string(program["class"])
     if "resolution" in program:
         b += string("resolution") + struct.pack(">d", program["resolution"])
+    if "model" in program:
+        b += string("model") + model(program["model"])
     b += params.hash
     for v in sorted(program["variables"], key=lambda v: v["name"].encode()):
         b += string(v["name"]) + string(v["device"]) + struct.pack(">q", v["channel"]) + bytes.fromhex(v["layout"])
