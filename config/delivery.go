@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -270,6 +271,21 @@ type Console struct {
 	Session Duration `yaml:"session"`
 	// KeepSealed bounds the sealed results that are kept for the proof view; the oldest make room.
 	KeepSealed Size `yaml:"keep_sealed"`
+	// Enrolment shows boards that ask to join a class; nil: the page does not know of them.
+	Enrolment *ConsoleEnrolment `yaml:"enrolment"`
+}
+
+// ConsoleEnrolment names the operator's files on the machine of a key holder.
+type ConsoleEnrolment struct {
+	// Evaluator is the evaluator's configuration.
+	Evaluator string `yaml:"evaluator" cfg:"required,path"`
+	// Dir is the operator's directory. If it holds the operator's key, the page answers requests.
+	Dir string `yaml:"dir" cfg:"path"`
+	// Keys is the export for agents that boards get.
+	Keys string `yaml:"keys" cfg:"path"`
+	// Username and Password are the operator's at the broker instead of the evaluator's.
+	Username string `yaml:"username"`
+	Password Secret `yaml:"password"`
 }
 
 // Defaults of Console.
@@ -286,6 +302,10 @@ func (c *Console) setDefaults() {
 	orDefault(&c.Listen, DefaultConsoleListen)
 	orDefault(&c.Session, DefaultSession)
 	orDefault(&c.KeepSealed, DefaultKeepSealed)
+	if e := c.Enrolment; e != nil {
+		orDefault(&e.Dir, filepath.Join(filepath.Dir(e.Evaluator), "enrolment"))
+		orDefault(&e.Keys, filepath.Join(e.Dir, "agent-keys"))
+	}
 }
 
 // setDefaults fills every optional field that is zero.

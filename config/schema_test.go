@@ -278,7 +278,7 @@ func fieldOfRules(t *testing.T, id string) reflect.StructField {
 		Modbus{},
 		Line{}, CAN{},
 		Serial{}, Exec{}, HTTP{}, MQTT{}, Alerts{}, AlertRule{}, Receiver{}, Webhook{}, AlertMQTT{}, Silence{},
-		History{}, Tier{}, Postgres{}, Console{}, Sink{}, Traces{}} {
+		History{}, Tier{}, Postgres{}, Console{}, ConsoleEnrolment{}, Sink{}, Traces{}} {
 		if f, ok := reflect.TypeOf(v).FieldByName(name); ok && reflect.TypeOf(v).Name() == owner {
 			return f
 		}

@@ -25,14 +25,14 @@ const (
 	strayBytes  = 1 << 20          // of the topics of such messages that a Desk remembers
 )
 
-// DeskOptions say what a Desk works with. All but Now are required.
+// DeskOptions say what a Desk works with. All but Key and Now are required.
 type DeskOptions struct {
 	// Client must be live (mqtt.Options.Live): its handlers are called in order, by which OpenDesk
 	// knows that it has all that is retained, and the broker keeps no session of it.
 	Client transport.Client
 	Prefix string // of topics
 	Book   *Book
-	Key    *transport.SigningKey // of the operator
+	Key    *transport.SigningKey // of the operator; nil: the desk shows requests and answers none
 	Now    func() time.Time      // nil: time.Now
 }
 
@@ -113,10 +113,13 @@ func OpenDesk(ctx context.Context, o DeskOptions) (*Desk, error) {
 // take keeps a message that comes from the owner of a token. All others cost a MAC.
 func (d *Desk) take(m transport.Delivery) {
 	id, board, ok := cutAsk(d.Prefix, m.Topic)
-	secret, known := d.secrets[id]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !ok || !known {
+	var secret Secret
+	if ok {
+		secret, ok = d.secretOf(id)
+	}
+	if !ok {
 		d.stray(m)
 		return
 	}
@@ -178,6 +181,26 @@ func (d *Desk) clearStrays(ctx context.Context) error {
 	return d.clear(ctx, topics...)
 }
 
+// secretOf returns the secret of an invitation, which may be younger than the desk. d.mu is held.
+func (d *Desk) secretOf(id string) (Secret, bool) {
+	if secret, known := d.secrets[id]; known {
+		return secret, true
+	}
+	i, err := d.Book.Find(id)
+	if err != nil || i.Secret == (Secret{}) {
+		return Secret{}, false
+	}
+	d.secrets[id] = i.Secret
+	return i.Secret, true
+}
+
+// Changed returns a channel that is closed when a board has asked, or taken its request back.
+func (d *Desk) Changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
 // ask returns the messages of a board, and a channel that is closed when any has changed.
 func (d *Desk) ask(id, board string) (ask, <-chan struct{}) {
 	d.mu.Lock()
@@ -222,8 +245,12 @@ func asksAnew(i *Invitation, r *Request) bool {
 
 // Approve lets the board of a request in: it marks the invitation as used, calls admit,
 // which tells the evaluator, and publishes the answer. It fails with ErrExpired, ErrRevoked or
-// ErrUsed, and otherwise may be repeated until the board has the answer.
+// ErrUsed, and otherwise may be repeated until the board has the answer. Without a key it fails
+// with ErrNoKey.
 func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func() error) error {
+	if d.Key == nil {
+		return ErrNoKey
+	}
 	head, parts, err := sealWelcome(w, p.Request, d.Key, p.Invitation.Secret)
 	if err != nil {
 		return err
@@ -268,8 +295,12 @@ func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func()
 	return nil
 }
 
-// Refuse tells a board that waits that it is not let in. The invitation stays as it is.
+// Refuse tells a board that waits that it is not let in. The invitation stays as it is. Without a
+// key it fails with ErrNoKey.
 func (d *Desk) Refuse(ctx context.Context, p *Pending, reason string) error {
+	if d.Key == nil {
+		return ErrNoKey
+	}
 	head, err := sealRefusal(reason, p.Request, d.Key)
 	if err != nil {
 		return err

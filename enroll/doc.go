@@ -36,6 +36,8 @@ var (
 	ErrRefused = errors.New("the operator refused the request")
 	// ErrForged: a message was not made by whom it should come from.
 	ErrForged = errors.New("not authentic")
+	// ErrNoKey: a desk without the operator's key answers nobody.
+	ErrNoKey = errors.New("the operator's key is not here")
 	// ErrUnknown: the book has no such invitation or request.
 	ErrUnknown = errors.New("unknown")
 )

@@ -738,3 +738,30 @@ func newCA(t *testing.T) *tlsutil.DevCA {
 	}
 	return ca
 }
+
+// TestLookingDesk: a desk without the operator's key shows requests, also with a token that is
+// younger than the desk, and answers none.
+func TestLookingDesk(t *testing.T) {
+	h := newHouse(t)
+	d, err := OpenDesk(t.Context(), DeskOptions{Client: h.client(t, "desk"), Prefix: prefix, Book: h.book,
+		Now: h.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := d.Changed()
+	h.board(t, "pump17", h.invite(t))
+	testrig.Receive(t, "a change", changed)
+	p := pending(t, d, 1)[0]
+	if p.Request.Device != "pump17" || p.State != StateOpen {
+		t.Errorf("the desk shows %+v", p)
+	}
+	if err := d.Approve(t.Context(), &p, welcome(1), admitted); !errors.Is(err, ErrNoKey) {
+		t.Errorf("it lets boards in: %v", err)
+	}
+	if err := d.Refuse(t.Context(), &p, "no"); !errors.Is(err, ErrNoKey) {
+		t.Errorf("it refuses boards: %v", err)
+	}
+	if i, err := h.book.Find(p.Invitation.ID); err != nil || i.Board != nil {
+		t.Errorf("the invitation is %+v, %v", i, err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,6 +24,9 @@ func TestConsole(t *testing.T) { browseWith(t, "page") }
 
 // TestConsoleDemo does so with the page of "demo --web".
 func TestConsoleDemo(t *testing.T) { browseWith(t, "demo") }
+
+// TestConsoleBoards does so while boards ask to join.
+func TestConsoleBoards(t *testing.T) { browseWith(t, "boards") }
 
 // browseWith runs a script of testdata/console with a browser of its own.
 func browseWith(t *testing.T, script string) {
@@ -50,6 +54,8 @@ func (b *browsing) browse(ts *testscript.TestScript, _ bool, args []string) {
 		"wrong": b.wrong, "login": b.login, "used": b.used, "live": b.live, "zoom": b.zoom, "alarm": b.alarm,
 		"fleet": b.fleet, "keys": b.keys, "proof": b.proof, "looks": b.looks, "accessible": b.accessible, "axe": b.axe,
 		"gone": b.gone, "ended": b.ended,
+		"asks": b.asks, "command": b.command, "letin": b.letIn, "refuse": b.refuse, "enrolled": b.enrolled,
+		"looker":  b.looker,
 		"history": b.history, "viewer": b.viewer, "logout": b.logout, "quiet": b.quiet, "demo": b.demo,
 	}
 	deed := deeds[args[0]]
@@ -81,6 +87,7 @@ func (b *browsing) wrong(*testscript.TestScript, []string) {
 }
 
 func (b *browsing) login(ts *testscript.TestScript, args []string) {
+	b.page.Open("about:blank") // what was shown before is no answer
 	b.page.Open(strings.TrimSpace(readFile(ts, args[0])))
 	b.page.See("Results")
 	b.page.Wait("updates", "document.querySelector('.live')?.textContent === 'live'")
@@ -233,6 +240,81 @@ func (b *browsing) proof(ts *testscript.TestScript, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), object, 0o600))
 }
 
+// asks is "asks DEVICE FINGERPRINT [DIR]": the request is there. No secret in the operator's directory
+// DIR is in what the page gets.
+func (b *browsing) asks(ts *testscript.TestScript, args []string) {
+	b.page.Wait("the badge", `document.querySelector("nav a[data-path=boards] .badge").textContent === '1'`)
+	b.page.Click("nav a[data-path=boards]")
+	b.page.Wait("the request of "+args[0], fmt.Sprintf(`[...document.querySelectorAll('tbody tr')].some((r) =>
+		[%q, 'asks', 'gauge', %q].every((t) => r.innerText.includes(t)) && /ago/.test(r.innerText))`, args[0], args[1]))
+	b.shoot("boards")
+	got := b.page.Do("fetch('api/boards').then((r) => r.text())")
+	if len(args) < 3 {
+		return
+	}
+	key, err := os.ReadFile(filepath.Join(ts.MkAbs(args[2]), "operator.key"))
+	ts.Check(err)
+	books, err := filepath.Glob(filepath.Join(ts.MkAbs(args[2]), "invitations", "*.json"))
+	ts.Check(err)
+	secrets := []string{strings.TrimSpace(string(key))}
+	for _, book := range books {
+		text, err := os.ReadFile(book)
+		ts.Check(err)
+		var i struct{ Secret string }
+		ts.Check(json.Unmarshal(text, &i))
+		secrets = append(secrets, i.Secret)
+	}
+	for _, secret := range secrets {
+		if len(secret) < 20 || strings.Contains(got, secret) || strings.Contains(got, secret[len(secret)-20:]) {
+			ts.Fatalf("the page gets a secret, or there is none: %d bytes", len(secret))
+		}
+	}
+}
+
+// command is "command DEVICE FINGERPRINT": without the operator's key the page names the command.
+func (b *browsing) command(ts *testscript.TestScript, args []string) {
+	b.asks(ts, args[:2])
+	b.page.Wait("the command", fmt.Sprintf(`[...document.querySelectorAll('tbody code')].some((c) =>
+		/^hencedge enroll approve -c .*evaluator.yaml --dir .*enrolment %s$/.test(c.textContent))`, args[1]))
+	b.page.See("The operator's key is not here.")
+	if n := b.page.Do("document.querySelectorAll('main button').length"); n != "0" {
+		ts.Fatalf("%s buttons", n)
+	}
+}
+
+// letIn is "letin DEVICE FINGERPRINT": somebody compares, and answers.
+func (b *browsing) letIn(ts *testscript.TestScript, args []string) {
+	b.page.Click("button[aria-label='let in " + args[0] + "']")
+	b.page.See("Let " + args[0] + " into the class gauge?")
+	if shown := b.page.Do("document.querySelector('.print').textContent"); shown != strconv.Quote(args[1]) {
+		ts.Fatalf("the page asks about %s", shown)
+	}
+	b.shoot("board-question")
+	b.axe(ts, nil)
+	b.page.Click(".ask button[type=submit]")
+	if stays := b.page.Do("document.querySelector('.ask').checkValidity()"); stays != "false" {
+		ts.Fatalf("nobody has to compare")
+	}
+	b.page.Click("#same")
+	b.page.Click(".ask button[type=submit]")
+	b.page.Wait("that the question is gone", "document.querySelector('.ask') === null")
+	b.page.Wait("that the board has joined", "document.querySelector('.state.joined') !== null")
+	b.page.Wait("no badge", `document.querySelector("nav a[data-path=boards] .badge").hidden`)
+}
+
+// refuse is "refuse DEVICE".
+func (b *browsing) refuse(_ *testscript.TestScript, args []string) {
+	b.page.Click("button[aria-label='refuse " + args[0] + "']")
+	b.page.Wait("that nobody asks", `!/asks/.test(document.querySelector('tbody').innerText)`)
+}
+
+// enrolled is "enrolled DEVICE": results of the device come.
+func (b *browsing) enrolled(_ *testscript.TestScript, args []string) {
+	b.page.Click("nav a[data-path=fleet]")
+	b.page.See("1 device")
+	b.page.See(args[0])
+}
+
 // looks takes pictures: dark, light, and on a phone, where nothing may be wider than the screen.
 func (b *browsing) looks(ts *testscript.TestScript, _ []string) {
 	b.page.Click("nav a[data-path='']")
@@ -245,7 +327,7 @@ func (b *browsing) looks(ts *testscript.TestScript, _ []string) {
 	b.shoot("results-dark")
 	b.page.Dark(false)
 	b.page.Size(390, 844)
-	for _, path := range []string{"", "fleet", "alarms", "keys"} {
+	for _, path := range []string{"", "fleet", "alarms", "boards", "keys"} {
 		b.page.Click("nav a[data-path='" + path + "']")
 		b.page.Wait("the view "+path, "document.querySelector('h1') !== null")
 		b.page.Wait("that "+path+" is as wide as a phone", "document.documentElement.scrollWidth <= innerWidth")
@@ -256,7 +338,7 @@ func (b *browsing) looks(ts *testscript.TestScript, _ []string) {
 
 // accessible asks axe for faults of the views of the bar.
 func (b *browsing) accessible(ts *testscript.TestScript, _ []string) {
-	for _, path := range []string{"", "fleet", "alarms", "keys"} {
+	for _, path := range []string{"", "fleet", "alarms", "boards", "keys"} {
 		b.page.Click("nav a[data-path='" + path + "']")
 		b.page.Wait("the view",
 			"document.querySelector('h1') !== null && document.querySelector('main').children.length > 1")
@@ -302,12 +384,20 @@ func (b *browsing) ended(*testscript.TestScript, []string) { b.page.See("The ses
 func (b *browsing) history(ts *testscript.TestScript, _ []string) {
 	b.page.Wait("the card", "document.querySelector('[data-program=mean] .value')?.textContent !== ''")
 	got := b.page.Do(`fetch('api/series?program=mean&device=').then((r) => r.json()).then((s) => s.results)`)
-	read := b.page.Do(`fetch('api/keys').then((r) => r.json()).then((k) => k.read.mean ?? 0)`)
+	read := b.page.Do(`fetch('api/keys').then((r) => r.json()).then((k) => k.read?.mean ?? 0)`)
 	var stored, since int
 	ts.Check(json.Unmarshal([]byte(got), &stored))
 	ts.Check(json.Unmarshal([]byte(read), &since))
 	if stored < 4 || stored <= since {
 		ts.Fatalf("%d results in the chart, %d since the start", stored, since)
+	}
+}
+
+// looker sees requests, and no button.
+func (b *browsing) looker(ts *testscript.TestScript, _ []string) {
+	b.page.See("A viewer sees requests.")
+	if n := b.page.Do("document.querySelectorAll('main button').length"); n != "0" {
+		ts.Fatalf("%s buttons", n)
 	}
 }
 

@@ -23,10 +23,11 @@ import (
 
 // reading are the paths that every session may ask.
 var reading = []string{"/api/session", "/api/programs", "/api/devices?program=mean", "/api/series?program=mean",
-	"/api/results", "/api/fleet", "/api/alarms", "/api/keys"}
+	"/api/results", "/api/fleet", "/api/alarms", "/api/boards", "/api/keys"}
 
 // deeds are what only a holder may do.
-var deeds = []string{"/api/alarms/seen", "/api/silences", "/api/silences/end"}
+var deeds = []string{"/api/alarms/seen", "/api/silences", "/api/silences/end", "/api/boards/approve",
+	"/api/boards/refuse"}
 
 func TestWithoutSession(t *testing.T) {
 	g := newRig(t, withAlarm)

@@ -16,7 +16,7 @@ import (
 	"github.com/hencedge/hencedge/keyholder/store"
 )
 
-// Options configure a Console. All but Show and Now are required.
+// Options configure a Console. All but Show, Desk and Now are required.
 type Options struct {
 	Holder *config.KeyHolder // with its defaults, Console and State included
 	// Reader reads sealed results again, for the proof view. It stays open longer than the
@@ -27,6 +27,7 @@ type Options struct {
 	Tally   *keyholder.Tally
 	Logger  *slog.Logger
 	Show    *Show            // nil: not the demo
+	Desk    Desk             // nil: the page does not know of boards that ask
 	Now     func() time.Time // nil: time.Now
 }
 
@@ -149,6 +150,7 @@ func (c *Console) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { c.watchAlarms(ctx) })
+	watching.Go(func() { c.watchBoards(ctx) })
 	watching.Go(func() {
 		<-ctx.Done()
 		last, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)

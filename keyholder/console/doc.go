@@ -10,7 +10,7 @@
 //     on this machine. The link works once and for a few minutes, and the session ends after
 //     a configured time, or with the process.
 //   - A session is that of a viewer, who reads, or of a holder, who may also silence and
-//     acknowledge alarms and take sealed results away.
+//     acknowledge alarms, take sealed results away, and answer boards through a Desk.
 //
 // Results never wait for the page: Observe copies what it needs, and a browser that does not
 // keep up loses updates, not results.

@@ -73,6 +73,7 @@ type sub struct {
 	pending []liveResult
 	skipped int
 	alarms  bool          // they changed
+	boards  bool          // so did what boards ask
 	shown   []shown       // of the demo
 	wake    chan struct{} // of one
 }
@@ -112,6 +113,9 @@ func (h *hub) send(r liveResult) {
 // alarmsChanged tells each browser to read the alarms again.
 func (h *hub) alarmsChanged() { h.each(func(s *sub) { s.alarms = true }) }
 
+// boardsChanged tells each browser to read again what boards ask.
+func (h *hub) boardsChanged() { h.each(func(s *sub) { s.boards = true }) }
+
 func (h *hub) each(f func(*sub)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,6 +135,7 @@ type update struct {
 	results []liveResult
 	skipped int
 	alarms  bool
+	boards  bool
 	shown   []shown
 }
 
@@ -138,8 +143,8 @@ type update struct {
 func (s *sub) take() update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{s.pending, s.skipped, s.alarms, s.shown}
-	s.pending, s.skipped, s.alarms, s.shown = nil, 0, false, nil
+	u := update{s.pending, s.skipped, s.alarms, s.boards, s.shown}
+	s.pending, s.skipped, s.alarms, s.boards, s.shown = nil, 0, false, false, nil
 	return u
 }
 
@@ -149,6 +154,9 @@ func (u *update) send(out events) bool {
 		return false
 	}
 	if u.alarms && !out.send("alarms", struct{}{}) {
+		return false
+	}
+	if u.boards && !out.send("boards", struct{}{}) {
 		return false
 	}
 	return len(u.shown) == 0 || out.send("demo", map[string]any{"events": u.shown})
@@ -167,7 +175,7 @@ func (c *Console) streamsOf(s *session, add int) bool {
 
 // stream sends updates as server-sent events, until the browser leaves or its session ends.
 // "results" has those of a fifth of a second, and how many were skipped; "alarms" says that
-// they changed; "demo" has events of the demo; "ended" says that the session has.
+// they changed, "boards" that what boards ask has; "demo" has events of the demo; "ended" says that the session has.
 func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	s := current(r)
 	if !c.streamsOf(s, 1) {

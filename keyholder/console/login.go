@@ -29,7 +29,7 @@ type Role string
 // The roles.
 const (
 	Viewer Role = "viewer" // reads
-	Holder Role = "holder" // also silences and acknowledges alarms, and takes sealed results away
+	Holder Role = "holder" // also silences alarms, takes sealed results away, and answers boards that ask
 )
 
 // LinkLife is how long a link of Invite works.

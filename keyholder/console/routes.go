@@ -20,7 +20,7 @@ func (c *Console) Handler() http.Handler {
 	mux.HandleFunc("POST /api/logout", c.member(c.logout, Viewer, Holder))
 	for path, h := range map[string]http.HandlerFunc{
 		"programs": c.programs, "devices": c.devices, "series": c.series, "results": c.results, "fleet": c.fleetTable,
-		"alarms": c.alarmList, "keys": c.keys, "proof": c.proof, "live": c.stream,
+		"alarms": c.alarmList, "keys": c.keys, "proof": c.proof, "boards": c.boards, "live": c.stream,
 	} {
 		mux.HandleFunc("GET /api/"+path, c.member(h, Viewer, Holder))
 	}
@@ -31,6 +31,8 @@ func (c *Console) Handler() http.Handler {
 	mux.HandleFunc("POST /api/alarms/seen", c.member(c.seen, Holder))
 	mux.HandleFunc("POST /api/silences", c.member(c.silence, Holder))
 	mux.HandleFunc("POST /api/silences/end", c.member(c.unsilence, Holder))
+	mux.HandleFunc("POST /api/boards/approve", c.member(c.answerBoard("approved", Desk.Approve), Holder))
+	mux.HandleFunc("POST /api/boards/refuse", c.member(c.answerBoard("refused", Desk.Refuse), Holder))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, "there is nothing here")
 	})

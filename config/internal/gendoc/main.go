@@ -78,7 +78,7 @@ var sections = map[string][]string{
 		"SPI", "Register"},
 	"modbus": {"Modbus", "Register", "Line"}, "serial ports": {"Serial", "Line"}, "commands": {"Exec"},
 	"web servers": {"HTTP"}, "alert rules": {"AlertRule"}, "receivers": {"Receiver", "Webhook", "AlertMQTT"},
-	"silences": {"Silence"},
+	"silences": {"Silence"}, "requests of boards": {"ConsoleEnrolment"},
 }
 
 // fromTables takes the meaning of a key from the documentation, which is written

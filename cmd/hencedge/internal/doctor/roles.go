@@ -271,10 +271,30 @@ func consoleFiles(page *config.Console) []Check {
 		return nil
 	}
 	c := Check{Name: "console", Status: OK, Detail: "the page is at " + page.Listen + ", for this machine alone"}
-	if page.Cert == "" {
+	out := []Check{c}
+	if page.Cert != "" {
+		out[0].Detail = "the page is at " + page.Listen + ", over TLS"
+		out = append(out, privateFile("console TLS key", page.Key),
+			certificate("console certificate", page.Cert, time.Now()))
+	}
+	return append(out, operatorFiles(page.Enrolment)...)
+}
+
+// operatorFiles looks at the operator's files that a page names.
+func operatorFiles(e *config.ConsoleEnrolment) []Check {
+	if e == nil {
+		return nil
+	}
+	c := Check{Name: "requests of boards", Status: OK,
+		Detail: "the page shows them; the operator's key is not in " + e.Dir}
+	if _, err := config.LoadEvaluator(e.Evaluator); err != nil {
+		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "correct console.enrolment.evaluator"
 		return []Check{c}
 	}
-	c.Detail = "the page is at " + page.Listen + ", over TLS"
-	return []Check{c, privateFile("console TLS key", page.Key),
-		certificate("console certificate", page.Cert, time.Now())}
+	key := filepath.Join(e.Dir, "operator.key")
+	if _, err := os.Stat(key); errors.Is(err, fs.ErrNotExist) {
+		return []Check{c}
+	}
+	c.Detail = "the page answers them: whoever has a session as holder lets boards in"
+	return []Check{c, privateFile("operator's key", key)}
 }

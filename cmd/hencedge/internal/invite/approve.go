@@ -76,15 +76,7 @@ func (a *app) approve(ctx context.Context, f *approveFlags, name string) error {
 	if err := a.agreed(f, p); err != nil {
 		return err
 	}
-	if err := d.fill(w, p); err != nil {
-		return err
-	}
-	if err := d.Approve(ctx, p, w, func() error {
-		if file == "" {
-			return nil // it is listed
-		}
-		return admit(file, p)
-	}); err != nil {
+	if err := d.letIn(ctx, p, w, file); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Std.Err, "%s is enrolled in the class %s\n", p.Request.Device, p.Invitation.Class)
@@ -100,6 +92,19 @@ func (a *app) approve(ctx context.Context, f *approveFlags, name string) error {
 		fmt.Fprintf(a.Std.Err, "%s has joined\n", p.Request.Device)
 	}
 	return nil
+}
+
+// letIn answers a request that the operator has agreed to. file is what check returned.
+func (d *desk) letIn(ctx context.Context, p *enroll.Pending, w *enroll.Welcome, file string) error {
+	if err := d.fill(w, p); err != nil {
+		return err
+	}
+	return d.Approve(ctx, p, w, func() error {
+		if file == "" {
+			return nil // it is listed
+		}
+		return admit(file, p)
+	})
 }
 
 // credentials returns a Welcome with what the flags say.

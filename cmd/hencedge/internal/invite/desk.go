@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,9 @@ import (
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/mqtt"
 )
+
+// keyFile holds the key that signs answers, in the operator's directory.
+const keyFile = "operator.key"
 
 // deskFlags say with what an operator works.
 type deskFlags struct {
@@ -68,7 +72,7 @@ func (f *deskFlags) book() (*enroll.Book, error) {
 
 // operatorKey loads the key that signs answers. It makes one where there is none.
 func (f *deskFlags) operatorKey(c *cli.App) (*transport.SigningKey, error) {
-	file := filepath.Join(f.place(), "operator.key")
+	file := filepath.Join(f.place(), keyFile)
 	key, err := transport.LoadSigningKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
@@ -93,19 +97,45 @@ type desk struct {
 
 // open connects to the broker and finds what is asked. It removes what nobody needs any more.
 func (f *deskFlags) open(ctx context.Context, a *app) (*desk, error) {
-	cfg, err := config.LoadEvaluator(f.file)
+	log, err := a.Logger()
 	if err != nil {
+		return nil, err
+	}
+	key, err := f.operatorKey(a.App)
+	if err != nil {
+		return nil, err
+	}
+	d, err := f.connect(ctx, log, key)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Tidy(ctx); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// connect opens a desk under a client id of its own. The desk wipes the key, which may be nil.
+func (f *deskFlags) connect(ctx context.Context, log *slog.Logger, key *transport.SigningKey) (d *desk, err error) {
+	d = &desk{flags: f, close: func() {
+		if key != nil {
+			key.Wipe()
+		}
+	}}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if d.cfg, err = config.LoadEvaluator(f.file); err != nil {
 		return nil, cli.Usage(err)
 	}
 	book, err := f.book()
 	if err != nil {
 		return nil, err
 	}
-	log, err := a.Logger()
-	if err != nil {
-		return nil, err
-	}
-	b := cfg.Broker
+	b := d.cfg.Broker
 	b.ClientID = deskID(b.ClientID)
 	if f.user != "" {
 		b.Username, b.Password = f.user, config.Secret(f.password)
@@ -115,25 +145,14 @@ func (f *deskFlags) open(ctx context.Context, a *app) (*desk, error) {
 		return nil, err
 	}
 	o.Live = true
-	key, err := f.operatorKey(a.App)
-	if err != nil {
-		return nil, err
-	}
 	client, err := mqtt.Dial(ctx, o)
 	if err != nil {
-		key.Wipe()
 		return nil, fmt.Errorf("connect to %s: %w", o.URL, err)
 	}
-	d := &desk{cfg: cfg, flags: f, close: func() { cli.CloseClient(client); key.Wipe() }}
+	wipe := d.close
+	d.close = func() { cli.CloseClient(client); wipe() }
 	d.Desk, err = enroll.OpenDesk(ctx, enroll.DeskOptions{Client: client, Prefix: b.TopicPrefix, Book: book, Key: key})
-	if err == nil {
-		err = d.Tidy(ctx)
-	}
-	if err != nil {
-		d.close()
-		return nil, err
-	}
-	return d, nil
+	return d, err
 }
 
 // deskID returns a client id of its own for each command: with one that is in use, the broker would
@@ -160,14 +179,18 @@ type line struct {
 	Device      string    `json:"device,omitempty"`
 	Fingerprint string    `json:"fingerprint,omitempty"`
 	Host        string    `json:"host,omitempty"`
+	Asked       time.Time `json:"asked,omitzero"` // by the board's clock
 	Expires     time.Time `json:"expires"`
 	Rivals      int       `json:"rivals,omitempty"`
+
+	waits bool // a request that can be answered
 }
 
-// The states of requests that wait for the operator.
+// The states of a request, beside those of its invitation.
 const (
-	stateAsks  = "asks"
-	stateAgain = "asks again"
+	stateAsks  = "asks"       // it waits for the operator
+	stateAgain = "asks again" // it was answered, and the board did not get the answer
+	stateLate  = "too late"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -220,21 +243,24 @@ func (d *desk) lines() (out []line, err error) {
 		}
 		shown := false
 		for _, p := range asks {
+			if p.Invitation.ID != i.ID {
+				continue
+			}
 			again := p.State == enroll.StateApproved && p.Again
-			if p.Invitation.ID != i.ID || p.State != enroll.StateOpen && !again &&
-				l.Fingerprint == p.Request.Fingerprint() {
+			if p.State != enroll.StateOpen && !again && l.Fingerprint == p.Request.Fingerprint() {
+				l.waits = p.State == enroll.StateApproved
 				continue
 			}
 			one := l
 			one.Device, one.Fingerprint = p.Request.Device, p.Request.Fingerprint()
-			one.Host, one.Rivals = p.Request.Host, p.Rivals
+			one.Host, one.Asked, one.Rivals = p.Request.Host, p.Request.Made, p.Rivals
 			switch {
 			case p.State == enroll.StateOpen:
-				one.State, shown = stateAsks, true
+				one.State, one.waits, shown = stateAsks, true, true
 			case again:
-				one.State, shown = stateAgain, true
+				one.State, one.waits, shown = stateAgain, true, true
 			default:
-				one.State = "too late"
+				one.State, one.waits = stateLate, false
 			}
 			out = append(out, one)
 		}

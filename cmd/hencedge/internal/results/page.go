@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/invite"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyholder/console"
@@ -24,6 +26,7 @@ type page struct {
 	history *store.Store
 	stop    context.CancelFunc
 	ended   chan error
+	beside  sync.WaitGroup
 }
 
 // openPage starts the console of a session. The database is there already.
@@ -37,12 +40,20 @@ func openPage(ctx context.Context, s *session) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.on, err = console.New(ctx, console.Options{Holder: s.cfg, Reader: s.reader, History: p.history, Tally: &s.tally,
-		Logger: s.log})
+	o := console.Options{Holder: s.cfg, Reader: s.reader, History: p.history, Tally: &s.tally, Logger: s.log}
+	var operator *invite.Operator
+	if e := s.cfg.Console.Enrolment; e != nil {
+		operator = invite.NewOperator(e, s.log)
+		o.Desk = operator
+	}
+	p.on, err = console.New(ctx, o)
 	if err != nil {
 		return nil, errors.Join(err, p.history.Close())
 	}
 	ctx, p.stop = context.WithCancel(ctx)
+	if operator != nil {
+		p.beside.Go(func() { operator.Run(ctx) })
+	}
 	p.ended = make(chan error, 1)
 	go func() {
 		err := p.on.Run(ctx)
@@ -56,7 +67,13 @@ func openPage(ctx context.Context, s *session) (*page, error) {
 }
 
 // checkPage checks what a configuration names for the page.
-func checkPage(cfg *config.KeyHolder) error { return console.Check(cfg, time.Now()) }
+func checkPage(cfg *config.KeyHolder) error {
+	err := console.Check(cfg, time.Now())
+	if cfg.Console != nil {
+		err = errors.Join(err, invite.CheckOperator(cfg.Console.Enrolment))
+	}
+	return err
+}
 
 // observe shows a result that was stored.
 func (p *page) observe(r *keyholder.Result) {
@@ -71,6 +88,7 @@ func (p *page) close() error {
 	}
 	p.stop()
 	<-p.ended // told by now
+	p.beside.Wait()
 	return errors.Join(p.on.Close(), p.history.Close())
 }
 
@@ -92,8 +110,8 @@ func (a *app) openCommand() *cobra.Command {
 		Long: `open prints a link to the page of "results serve". Open it in a browser within ten
 minutes. It works once: the browser then has a session until the page's "session" time is
 over or the key holder's process ends. A viewer reads; a holder may also silence and
-acknowledge alarms and take sealed results away. Run it as the user of the key holder, or
-as root.`,
+acknowledge alarms, take sealed results away, and answer boards that ask to join. Run it as
+the user of the key holder, or as root.`,
 		Example: "  hencedge console open -c keyholder.yaml\n  hencedge console open --role viewer --json",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -58,7 +58,7 @@ export function follow(hear, state) {
   let wait = 500;
   const open = () => {
     source = new EventSource('api/live');
-    for (const name of ['hello', 'results', 'alarms', 'demo', 'ended']) {
+    for (const name of ['hello', 'results', 'alarms', 'boards', 'demo', 'ended']) {
       source.addEventListener(name, (e) => {
         wait = 500;
         if (name === 'hello') state(true);

@@ -6,16 +6,19 @@ import { el, fill, announce } from './dom.js';
 import { results } from './results.js';
 import { fleet } from './fleet.js';
 import { alarms, firing } from './alarms.js';
+import { boards, waiting } from './boards.js';
 import { keys } from './keys.js';
 import { proof } from './proof.js';
 import { demo } from './demo.js';
 
-const usual = { '': ['Results', results], fleet: ['Devices', fleet], alarms: ['Alarms', alarms], keys: ['Keys', keys],
-  proof: [null, proof] };
+const usual = { '': ['Results', results], fleet: ['Devices', fleet], alarms: ['Alarms', alarms],
+  boards: ['New boards', boards], keys: ['Keys', keys], proof: [null, proof] };
 let views = usual;
 const bar = document.getElementById('bar');
 const main = document.getElementById('main');
 const badge = el('span', { class: 'badge', hidden: true });
+const asking = el('span', { class: 'badge', hidden: true });
+const badges = { alarms: badge, boards: asking };
 const live = el('span', { class: 'live', role: 'status' }, 'connecting');
 let view = null;
 let stop = null;
@@ -34,7 +37,7 @@ function show() {
     else a.removeAttribute('aria-current');
   }
   document.title = `${views[path][0] ?? 'Proof'} – ${me.holder} – hencedge`;
-  view = path === 'proof' ? proof(main, query) : views[path][1](main, count);
+  view = path === 'proof' ? proof(main, query) : views[path][1](main, path === 'boards' ? ask : count);
   view.ready?.catch((e) => fill(main, el('p', { class: 'error', role: 'alert' }, e.message)));
 }
 
@@ -44,14 +47,24 @@ function order() {
   return me.demo ? [...named.slice(0, 1), ...named.slice(-1), ...named.slice(1, -1)] : named;
 }
 
-// count shows how many alarms nobody has seen.
+// mark writes a number beside a view of the bar. It reports whether the number is larger than before.
+function mark(on, n, label) {
+  const more = n > Number(on.textContent);
+  on.textContent = n || '';
+  on.hidden = n === 0;
+  on.setAttribute('aria-label', label);
+  return more;
+}
+
+// count shows how many alarms nobody has seen, and ask how many boards nobody has answered.
 async function count() {
   const n = await firing().catch(() => 0);
-  const before = Number(badge.textContent);
-  badge.textContent = n || '';
-  badge.hidden = n === 0;
-  badge.setAttribute('aria-label', `${n} not acknowledged`);
-  if (n > before) announce(n === 1 ? 'An alarm fires.' : `${n} alarms fire.`);
+  if (mark(badge, n, `${n} not acknowledged`)) announce(n === 1 ? 'An alarm fires.' : `${n} alarms fire.`);
+}
+
+async function ask() {
+  const n = await waiting().catch(() => 0);
+  if (mark(asking, n, `${n} not answered`)) announce(n === 1 ? 'A board asks to join.' : `${n} boards ask to join.`);
 }
 
 function theme(to) {
@@ -68,7 +81,7 @@ function start() {
   views = me.demo ? { ...usual, '': ['Demo', demo], results: ['Results', results] } : usual;
   fill(bar, el('a', { class: 'brand', href: '#/' }, el('img', { src: 'icon.svg', alt: '', width: '24', height: '24' }), me.holder),
     el('nav', { 'aria-label': 'Views' }, order().map(([path, [name]]) =>
-      el('a', { href: `#/${path}`, 'data-path': path }, name, path === 'alarms' ? badge : null))),
+      el('a', { href: `#/${path}`, 'data-path': path }, name, badges[path]))),
     el('span', { class: 'who' }, live, el('span', { class: 'role' }, me.role),
       el('button', { type: 'button', onclick: () => theme(isDark() ? 'light' : 'dark') }, 'dark or light'),
       el('button', { type: 'button', id: 'logout', onclick: () => logout().finally(() => ended('You are logged out.')) },
@@ -80,6 +93,7 @@ function start() {
       return;
     }
     if (name === 'alarms' || name === 'hello') count();
+    if (name === 'boards' || name === 'hello') ask();
     view?.hear(name, data);
   }, (on) => {
     live.textContent = on ? 'live' : 'no connection';
