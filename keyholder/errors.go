@@ -42,6 +42,8 @@ var (
 	ErrNotApproved = errors.New("keyholder: the program is not approved")
 	// ErrWrongProgram: the header is not what the approved program gives.
 	ErrWrongProgram = errors.New("keyholder: result is not what the approved program gives")
+	// ErrReceipt: a receipt is not the key holder's for this result.
+	ErrReceipt = errors.New("keyholder: the receipt is not this key holder's for this result")
 	// ErrNotResult: the object is not a result.
 	ErrNotResult = errors.New("keyholder: not a result")
 )

@@ -26,6 +26,7 @@ type Receipts struct {
 	asks    *transport.Verifier
 	names   []string
 	client  transport.Client
+	given   func(taken [][32]byte, receipt []byte)
 	prefix  string
 	log     *slog.Logger
 	state   string                // empty: nothing is kept over restarts
@@ -159,6 +160,11 @@ func (r *Receipts) Guard() *transport.ReplayGuard { return r.guard }
 
 // Use sets the connection, before Watch.
 func (r *Receipts) Use(c transport.Client) { r.client = c }
+
+// Tell says who gets each receipt that was published, as a sealed object, with the ids of the
+// results that it calls taken. given must not wait: receipts leave at fixed ticks. Call it before
+// Watch.
+func (r *Receipts) Tell(given func(taken [][32]byte, receipt []byte)) { r.given = given }
 
 // Close wipes the key and closes the state.
 func (r *Receipts) Close() {
@@ -309,8 +315,26 @@ func (r *Receipts) flush(ctx context.Context) {
 			}
 			if err != nil {
 				r.log.Warn("a receipt was not sent; the evaluator will ask", "evaluator", to, "error", err)
+				continue
 			}
+			r.tell(items, payload)
 		}
+	}
+}
+
+// tell hands a receipt that was published to whoever keeps it.
+func (r *Receipts) tell(items []transport.ReceiptItem, payload []byte) {
+	if r.given == nil {
+		return
+	}
+	var taken [][32]byte
+	for i := range items {
+		if items[i].Outcome == transport.Taken {
+			taken = append(taken, items[i].Object)
+		}
+	}
+	if sealed, err := transport.ReadWhole(payload, 0); err == nil && len(taken) > 0 {
+		r.given(taken, sealed)
 	}
 }
 

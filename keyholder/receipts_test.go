@@ -28,6 +28,7 @@ type receiptRig struct {
 	sender  *transport.Sender
 	asks    uint64
 	items   <-chan transport.ReceiptItem
+	given   chan []byte // receipts that were published, as sealed objects
 	read    chan [32]byte
 	refused chan error
 	starts  int
@@ -37,7 +38,8 @@ type receiptRig struct {
 func newReceiptRig(t *testing.T) *receiptRig {
 	t.Helper()
 	r := &receiptRig{t: t, broker: testrig.Broker(t, broker.Options{}), set: newSet(t), key: signingKey(t),
-		state: filepath.Join(t.TempDir(), "state"), read: make(chan [32]byte, 16), refused: make(chan error, 16)}
+		state: filepath.Join(t.TempDir(), "state"), read: make(chan [32]byte, 16), refused: make(chan error, 16),
+		given: make(chan []byte, 64)}
 	r.good = newCloud(t, r.set, r.set.manifest.Current(), r.key)
 	r.client = dial(t, r.broker, "cloud")
 	r.items = listener(t, r.set, r.client)
@@ -60,6 +62,11 @@ func (r *receiptRig) start() (end func()) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	rc.Tell(func(taken [][32]byte, receipt []byte) {
+		if len(taken) > 0 {
+			r.given <- receipt
+		}
+	})
 	r.current = reader(r.t, r.set, ReaderOptions{Signers: trust(r.key), Replay: rc.Guard()})
 	stop := watching(r.t, r.current, WatchOptions{Client: rc.client, Receipts: rc,
 		OnResult:  func(res *Result) error { r.read <- res.ID; return nil },
@@ -146,6 +153,13 @@ func TestReceipts(t *testing.T) {
 	r.expect(first, transport.Unknown, "")
 	r.send(first)
 	r.expect(first, transport.Taken, "")
+	given := testrig.Receive(t, "the receipt to keep", r.given)
+	if s, err := r.current.Receipt(given, transport.ObjectID(first), "cloud"); err != nil || !s.OK {
+		t.Errorf("the receipt: %+v, %v", s, err)
+	}
+	if s, err := r.current.Receipt(given, transport.ObjectID(second), "cloud"); !errors.Is(err, ErrReceipt) || s.OK {
+		t.Errorf("the receipt of another result: %+v, %v", s, err)
+	}
 	r.ask(first)
 	r.expect(first, transport.Taken, "")
 	end()

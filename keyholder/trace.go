@@ -1,6 +1,7 @@
 package keyholder
 
 import (
+	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -8,12 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/hencedge/hencedge/transport"
 )
 
 // A Step is one link between a value and the device that it comes from.
 type Step struct {
-	Name  string      `json:"name"`            // "object", "signature", "key", "program", "windows" or "value"
+	// Name is "object", "signature", "key", "program", "windows", "value" or "receipt".
+	Name  string      `json:"name"`
 	OK    bool        `json:"ok"`              // it was checked and is right
 	Error string      `json:"error,omitempty"` // why not; empty if an earlier step failed
 	Facts [][2]string `json:"facts"`           // what was compared, as name and value
@@ -59,6 +63,16 @@ type tracing struct {
 
 func (s *Step) fact(name, format string, args ...any) {
 	s.Facts = append(s.Facts, [2]string{name, fmt.Sprintf(format, args...)})
+}
+
+// Fact returns what a name stands for in the step, or "".
+func (s *Step) Fact(name string) string {
+	for _, f := range s.Facts {
+		if f[0] == name {
+			return f[1]
+		}
+	}
+	return ""
 }
 
 // object checks that the bytes are those that the result was read from.
@@ -183,6 +197,81 @@ func (t *tracing) value(s *Step) error {
 		s.fact("value", "%.12g %s", t.result.Values[0], t.result.Unit)
 	}
 	s.fact("promised error", "%.3g", t.result.Bound)
+	return nil
+}
+
+// A Proof is what there is to check of a result: the sealed object, and the receipt that the key
+// holder gave its evaluator for it, if that was kept. As a file it is the one after the other: a
+// CBOR sequence (RFC 8742) of one or two sealed objects.
+type Proof struct {
+	Sealed  []byte
+	Receipt []byte // nil: there is none
+}
+
+// File returns the bytes that CutProof reads.
+func (p *Proof) File() []byte { return slices.Concat(p.Sealed, p.Receipt) }
+
+// CutProof takes a file apart. What is no object with another one behind it is all Sealed, so that
+// whoever checks that says what is wrong.
+func CutProof(file []byte) Proof {
+	var first cbor.RawMessage
+	rest, err := cbor.UnmarshalFirst(file, &first)
+	if err != nil || len(rest) == 0 {
+		return Proof{Sealed: file}
+	}
+	at := len(file) - len(rest)
+	return Proof{Sealed: file[:at:at], Receipt: rest}
+}
+
+// Receipt checks that the holder of the reader's key set signed a receipt, and that it calls the
+// object with this id of this evaluator taken. It fails with ErrReceipt.
+func (r *Reader) Receipt(receipt []byte, id [32]byte, evaluator string) (Step, error) {
+	s := Step{Name: "receipt", Facts: [][2]string{}}
+	err := r.receipt(&s, receipt, id, evaluator)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrReceipt, err)
+		s.Error = err.Error()
+	}
+	s.OK = err == nil
+	return s, err
+}
+
+func (r *Reader) receipt(s *Step, receipt []byte, id [32]byte, evaluator string) error {
+	signer, err := transport.ParsePublicKey(r.view.Load().set.manifest.Signer)
+	if err != nil {
+		return err
+	}
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{holderDevice: signer})
+	if err != nil {
+		return err
+	}
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true})
+	if err != nil {
+		return err
+	}
+	obj, err := transport.Open(receipt, v)
+	if err != nil {
+		return err
+	}
+	said, err := transport.UnmarshalReceipt(obj.Body)
+	if err != nil {
+		return err
+	}
+	s.fact("to", "%s", said.To)
+	s.fact("given", "%s", time.Unix(0, obj.Meta.End).UTC().Format(time.RFC3339Nano))
+	s.fact("number", "%d of boot epoch %d", obj.Meta.Sequence, obj.Meta.BootEpoch)
+	s.fact("signed by", "%s", transport.Fingerprint(signer))
+	i := slices.IndexFunc(said.Items, func(it transport.ReceiptItem) bool { return it.Object == id })
+	switch {
+	case said.To != evaluator:
+		return fmt.Errorf("it is for the evaluator %q", said.To)
+	case i < 0:
+		return fmt.Errorf("it does not name the object %x", id)
+	case said.Items[i].Outcome != transport.Taken:
+		return fmt.Errorf("it calls the object %s", said.Items[i].Outcome)
+	}
+	s.fact("says", "%x: %s", id, said.Items[i].Outcome)
 	return nil
 }
 

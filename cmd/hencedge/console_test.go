@@ -226,9 +226,10 @@ func (b *browsing) keys(*testscript.TestScript, []string) {
 func (b *browsing) proof(ts *testscript.TestScript, args []string) {
 	b.page.Click("nav a[data-path='']")
 	b.page.Click("[data-program=mean] summary")
-	b.page.Click("[data-program=mean] tbody a")
+	b.page.Click("[data-program=mean] tbody tr:last-child a") // its receipt has been given
 	b.page.See("Every step was checked just now, and is right.")
-	b.page.Wait("seven steps", "document.querySelectorAll('.steps li.good').length === 7")
+	b.page.Wait("eight steps, the receipt among them", `document.querySelectorAll('.steps li.good').length === 8 &&
+		/to\s+cloud/.test(document.querySelector('[data-step=receipt]').innerText)`)
 	b.page.See("board/system")
 	b.shoot("proof")
 	text := b.page.Do(`fetch(document.querySelector('a.button').href).then((r) => r.arrayBuffer()).then((a) =>

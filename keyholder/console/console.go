@@ -45,6 +45,7 @@ type Console struct {
 	fleet    fleet
 	live     hub
 	sealed   *sealed
+	receipts chan given
 	alarms   alarms
 	files    map[string]asset
 
@@ -55,7 +56,7 @@ type Console struct {
 // New listens where the configuration says, and reads what the database has of each series.
 // It fails if the address is taken, or if the certificate cannot be read.
 func New(ctx context.Context, o Options) (*Console, error) {
-	c := &Console{o: o, now: o.Now, log: o.Logger, files: assets()}
+	c := &Console{o: o, now: o.Now, log: o.Logger, files: assets(), receipts: make(chan given, maxGiven)}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -151,6 +152,7 @@ func (c *Console) Run(ctx context.Context) error {
 	defer watching.Wait()
 	watching.Go(func() { c.watchAlarms(ctx) })
 	watching.Go(func() { c.watchBoards(ctx) })
+	watching.Go(func() { c.keepReceipts(ctx) })
 	watching.Go(func() {
 		<-ctx.Done()
 		last, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -175,6 +177,50 @@ func (c *Console) Close() error {
 		return err
 	}
 	return nil
+}
+
+// given is a receipt, with the objects that it calls taken.
+type given struct {
+	taken   [][32]byte
+	receipt []byte
+}
+
+// maxGiven bounds the receipts that wait to be kept.
+const maxGiven = 1024
+
+// Receipt keeps a receipt for the proofs of the results that it is about, as keyholder.Receipts
+// tells of it. It never waits: under a load that the disk cannot take, proofs lack receipts.
+func (c *Console) Receipt(taken [][32]byte, receipt []byte) {
+	select {
+	case c.receipts <- given{taken, receipt}:
+	default:
+	}
+}
+
+// keepReceipts writes receipts until ctx ends, and then those that wait.
+func (c *Console) keepReceipts(ctx context.Context) {
+	for {
+		select {
+		case g := <-c.receipts:
+			c.keepReceipt(g)
+			continue
+		default:
+		}
+		select {
+		case g := <-c.receipts:
+			c.keepReceipt(g)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Console) keepReceipt(g given) {
+	for _, id := range g.taken {
+		if err := c.sealed.receipt(id, g.receipt); err != nil {
+			c.sealed.tell(c.log, err)
+		}
+	}
 }
 
 // Observe shows a result that was stored. It never waits for a browser.

@@ -60,7 +60,7 @@ func (c *Console) proof(w http.ResponseWriter, r *http.Request) {
 		OK     bool             `json:"ok"`   // every step is right, and the value is the stored one
 		Steps  []keyholder.Step `json:"steps"`
 	}{Result: newLive(res), Steps: []keyholder.Step{}}
-	object, err := c.sealed.read(res.ID)
+	kept, err := c.sealed.read(res.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		answer(w, out)
 		return
@@ -70,18 +70,28 @@ func (c *Console) proof(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out.Kept = true
-	steps, again := c.o.Reader.Trace(res.ID, object, res.Program, res.Device, res.Start)
+	steps, again := c.o.Reader.Trace(res.ID, kept.Sealed, res.Program, res.Device, res.Start)
+	receipt, bad := c.receiptStep(&kept, res)
 	stored := keyholder.Step{Name: "database", Facts: [][2]string{}}
 	switch {
 	case again == nil:
 	case !same(again.Values, res.Values):
 		stored.Error = "the database has other values"
 	default:
-		stored.OK, out.OK = true, true
+		stored.OK, out.OK = true, !bad
 		stored.Facts = append(stored.Facts, [2]string{"identity", fmt.Sprintf("%x", again.Identity())})
 	}
-	out.Steps = append(steps, stored)
+	out.Steps = append(append(steps, receipt...), stored)
 	answer(w, out)
+}
+
+// receiptStep checks the receipt of a result. There is no step without one, and nothing is wrong then.
+func (c *Console) receiptStep(p *keyholder.Proof, res *keyholder.Result) (steps []keyholder.Step, bad bool) {
+	if len(p.Receipt) == 0 {
+		return nil, false
+	}
+	step, err := c.o.Reader.Receipt(p.Receipt, res.ID, res.Evaluator)
+	return []keyholder.Step{step}, err != nil
 }
 
 // same reports whether two lists hold the same numbers, NaN included.
@@ -97,14 +107,14 @@ func same(a, b []float64) bool {
 	return true
 }
 
-// proofFile sends the sealed object of a result, which "results verify" and "results decrypt"
-// read.
+// proofFile sends the sealed object of a result, and its receipt if there is one, which "results
+// verify" and "results decrypt" read.
 func (c *Console) proofFile(w http.ResponseWriter, r *http.Request) {
 	res := c.find(w, r)
 	if res == nil {
 		return
 	}
-	object, err := c.sealed.read(res.ID)
+	kept, err := c.sealed.read(res.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		refuse(w, http.StatusNotFound, "the sealed result is not kept any more")
 		return
@@ -114,7 +124,7 @@ func (c *Console) proofFile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.log.Info("console: sealed result taken", "object", fmt.Sprintf("%x", res.ID), "from", r.RemoteAddr)
-	w.Header().Set("Content-Type", "application/cose")
+	w.Header().Set("Content-Type", "application/cbor-seq")
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%x.cose"`, res.Program, res.ID[:4]))
-	_, _ = w.Write(object)
+	_, _ = w.Write(kept.File())
 }

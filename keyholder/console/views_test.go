@@ -20,6 +20,8 @@ import (
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyholder/alert"
+	"github.com/hencedge/hencedge/keyset"
+	"github.com/hencedge/hencedge/transport"
 )
 
 func query(r *keyholder.Result) string {
@@ -298,6 +300,85 @@ func TestProof(t *testing.T) {
 	}
 }
 
+// receipt is what the key holder gives an evaluator for a result, as a sealed object.
+func (g *rig) receipt(to string, key *transport.SigningKey, items ...transport.ReceiptItem) []byte {
+	g.t.Helper()
+	payload, err := transport.SealReceipt(transport.Receipt{To: to, Items: items}, keyset.HolderName, key, g.now(),
+		func() (boot, sequence uint64) { return 7, 1 })
+	must(g.t, err)
+	sealed, err := transport.ReadWhole(payload, 0)
+	must(g.t, err)
+	return sealed
+}
+
+// The receipt of a result is a step of its proof, whichever of them is kept first, and goes with the
+// file.
+func TestReceiptInProof(t *testing.T) {
+	g := newRig(t, nil)
+	key, err := transport.LoadSigningKey(filepath.Join(g.cfg.KeySet, keyset.HolderFile))
+	must(t, err)
+	other, err := transport.NewSigningKey()
+	must(t, err)
+	keep := func(id [32]byte, receipt []byte) {
+		t.Helper()
+		g.Receipt([][32]byte{id}, receipt)
+		over, stop := context.WithCancel(t.Context())
+		stop()
+		g.keepReceipts(over)
+	}
+	ask := func(r *keyholder.Result) (ok bool, step keyholder.Step) {
+		t.Helper()
+		var a struct {
+			OK    bool
+			Steps []keyholder.Step
+		}
+		g.letIn(Holder).get("/api/proof?"+query(r), &a)
+		return a.OK, a.Steps[len(a.Steps)-2]
+	}
+	r := g.compute(20)
+	taken := transport.ReceiptItem{Object: r.ID, Outcome: transport.Taken}
+	good := g.receipt(worker, key, taken)
+	keep(r.ID, good)
+	ok, step := ask(r)
+	if !ok || step.Name != "receipt" || !step.OK || step.Fact("to") != worker ||
+		step.Fact("given") != "2026-11-23T12:00:00Z" || step.Fact("number") != "1 of boot epoch 7" {
+		t.Errorf("right: %t, %+v", ok, step)
+	}
+	w := g.letIn(Holder).do("GET", "/api/proof/file?"+query(r), nil)
+	if p := keyholder.CutProof(w.Body.Bytes()); !slices.Equal(p.Sealed, r.Sealed) || !slices.Equal(p.Receipt, good) {
+		t.Errorf("the file has %d and %d bytes", len(p.Sealed), len(p.Receipt))
+	}
+	keep(r.ID, []byte("a later one"))
+	if ok, _ = ask(r); !ok {
+		t.Error("a later receipt took the place of the first")
+	}
+	about := func(id [32]byte, o transport.Outcome, why string) transport.ReceiptItem {
+		return transport.ReceiptItem{Object: id, Outcome: o, Reason: why}
+	}
+	wrong := map[string][]byte{
+		"of another key":    g.receipt(worker, other, taken),
+		"to somebody else":  g.receipt("other", key, taken),
+		"for another":       g.receipt(worker, key, about([32]byte{1}, transport.Taken, "")),
+		"of a refusal":      g.receipt(worker, key, about(r.ID, transport.Refused, "x")),
+		"no receipt at all": r.Sealed,
+		"torn":              good[:len(good)-1],
+	}
+	for name, receipt := range wrong {
+		must(t, os.WriteFile(g.sealed.path(r.ID, receiptEnding), receipt, 0o600))
+		if ok, step = ask(r); ok || step.OK || step.Error == "" {
+			t.Errorf("%s: %t, %+v", name, ok, step)
+		}
+	}
+
+	// A receipt may come before its result is in the database.
+	early := [32]byte{2}
+	keep(early, good)
+	must(t, g.sealed.keep(early, r.Sealed))
+	if p, err := g.sealed.read(early); err != nil || !slices.Equal(p.Receipt, good) {
+		t.Errorf("an early receipt: %d bytes, %v", len(p.Receipt), err)
+	}
+}
+
 // Every step can fail by itself.
 func TestProofOfWrongResults(t *testing.T) {
 	g := newRig(t, nil)
@@ -341,8 +422,21 @@ func TestSealedObjectsAreBounded(t *testing.T) {
 		s, err = openSealed(dir, 1000)
 		must(t, err)
 	}
-	if s, err = openSealed(dir, 300); err != nil || s.sum != 300 {
+	must(t, s.receipt(id(9), make([]byte, 90)), s.receipt(id(1), make([]byte, 90)))
+	if s, err = openSealed(dir, 1000); err != nil || s.sum != 990 || len(s.order) != 3 {
+		t.Errorf("with a receipt %d bytes of %d, %v", s.sum, len(s.order), err)
+	}
+	must(t, s.receipt(id(8), make([]byte, 90))) // object 7 makes room
+	if s, err = openSealed(dir, 400); err != nil || s.sum != 390 {
 		t.Errorf("%d bytes in a smaller store, %v", s.sum, err)
+	}
+	must(t, s.receipt(id(9), make([]byte, 90)), s.keep(id(20), make([]byte, 350)))
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 2 || s.sum != 350 || len(s.size) != 1 {
+		t.Errorf("%d files of %d bytes, want one object and the notes; %v", len(list), s.sum, err)
+	}
+	must(t, s.receipt(id(20), make([]byte, 90))) // there is no room for both
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 || s.sum != 0 || len(s.size) != 0 {
+		t.Errorf("%d files of %d bytes, %v", len(list), s.sum, err)
 	}
 }
 

@@ -50,6 +50,9 @@ func openPage(ctx context.Context, s *session) (*page, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.history.Close())
 	}
+	if s.receipts != nil {
+		s.receipts.Tell(p.on.Receipt)
+	}
 	ctx, p.stop = context.WithCancel(ctx)
 	if operator != nil {
 		p.beside.Go(func() { operator.Run(ctx) })

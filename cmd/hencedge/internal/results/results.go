@@ -123,7 +123,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags,
 		return err
 	}
 	defer release()
-	s := &session{cfg: cfg, flags: w, log: log, reader: r}
+	s := &session{cfg: cfg, flags: w, log: log, reader: r, receipts: receipts}
 	if s.service, err = a.newHolderService(w.out, log); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags,
 		return err
 	}
 	defer func() { err = errors.Join(err, finish()) }()
-	return s.follow(ctx, r, receipts)
+	return s.follow(ctx, r)
 }
 
 // print makes results lines of standard output.
@@ -146,7 +146,7 @@ func (a *app) print(_ context.Context, s *session) (finish func() error, err err
 
 // follow connects to the broker and hands results on until ctx ends or the alarms cannot go
 // on.
-func (s *session) follow(ctx context.Context, r *keyholder.Reader, receipts *keyholder.Receipts) error {
+func (s *session) follow(ctx context.Context, r *keyholder.Reader) error {
 	cfg, w, log := s.cfg, s.flags, s.log
 	if w.save != "" {
 		if err := os.MkdirAll(w.save, 0o755); err != nil {
@@ -167,9 +167,9 @@ func (s *session) follow(ctx context.Context, r *keyholder.Reader, receipts *key
 		return err
 	}
 	defer cli.CloseClient(client)
-	if receipts != nil {
-		receipts.Use(client)
-		s.tally.Damage(receipts.Damaged())
+	if s.receipts != nil {
+		s.receipts.Use(client)
+		s.tally.Damage(s.receipts.Damaged())
 	}
 	tracer, err := traces.New(cfg.Traces, traces.Options{Role: "keyholder", Name: cfg.Name, Logger: log})
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *session) follow(ctx context.Context, r *keyholder.Reader, receipts *key
 	defer stopMetrics()
 	err = keyholder.Watch(s.alarms.ctx, r, keyholder.WatchOptions{
 		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics,
-		Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count, Traces: tracer,
+		Limits: keyholder.Limits(cfg.Limits), Receipts: s.receipts, Count: w.count, Traces: tracer,
 		OnReady: func() {
 			s.service.connected()
 			log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only)
@@ -212,16 +212,17 @@ func (w *watchFlags) complete(cfg *config.KeyHolder) {
 
 // session hands on what a watch reads and refuses.
 type session struct {
-	cfg     *config.KeyHolder
-	reader  *keyholder.Reader
-	flags   watchFlags
-	service *holderService
-	write   func(*keyholder.Result) error
-	saved   [32]byte // the newest object in flags.save
-	metrics []prometheus.Collector
-	tally   keyholder.Tally
-	alarms  *alarms
-	log     *slog.Logger
+	cfg      *config.KeyHolder
+	reader   *keyholder.Reader
+	receipts *keyholder.Receipts // nil: none are given
+	flags    watchFlags
+	service  *holderService
+	write    func(*keyholder.Result) error
+	saved    [32]byte // the newest object in flags.save
+	metrics  []prometheus.Collector
+	tally    keyholder.Tally
+	alarms   *alarms
+	log      *slog.Logger
 }
 
 // result hands on one decrypted result. An error ends the watch.
@@ -332,8 +333,8 @@ still reads the others, and exits with code 1.`,
 			if err != nil {
 				return err
 			}
-			return a.stored(cmd, &f, args, func(r *keyholder.Reader, _ string, sealed []byte) error {
-				all, refused, err := r.ReadAll("", sealed)
+			return a.stored(cmd, &f, args, func(r *keyholder.Reader, _ string, p keyholder.Proof) error {
+				all, refused, err := r.ReadAll("", p.Sealed)
 				if err != nil {
 					return err
 				}
@@ -358,40 +359,51 @@ func (a *app) verifyCommand() *cobra.Command {
 		Short: "check signature, key, epoch and parameters of stored results",
 		Long: `verify checks sealed results from files, or one from standard input, without
 decrypting them: who signed them, that they are unaltered, and that key, epoch and
-parameters belong to the key set. It reads no secret key. The exit code is 1 if any of
-them is refused.`,
+parameters belong to the key set. A file that was taken from the page may also hold the
+receipt that the key holder gave for the result, which is then checked too. verify reads no
+secret key. The exit code is 1 if any of them is refused.`,
 		Example: "  hencedge results verify -c keyholder.yaml archive/*.cose --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.stored(cmd, &f, args, func(r *keyholder.Reader, name string, sealed []byte) error {
-				obj, err := r.Verify("", sealed)
-				v := verified{File: name, OK: err == nil}
-				if err != nil {
-					v.Class, v.Error = keyholder.Class(err), err.Error()
-				} else {
-					m := obj.Meta
-					v.Device, v.Packed = m.Subject, m.Packed
-					v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence, v.ID = m.Program, m.Device,
-						m.KeyEpoch, m.BootEpoch,
-						m.Sequence, fmt.Sprintf("%x", obj.ID)
-				}
-				var werr error
-				switch {
-				case a.JSON:
-					werr = cli.JSONLine(a.Std.Out, v)
-				case v.OK:
-					_, werr = fmt.Fprintf(a.Std.Out, "%s: good: %s by %s, epoch %d, sequence %d.%d\n", name,
-						v.Program, v.Evaluator,
-						v.Epoch, v.BootEpoch, v.Sequence)
-				default:
-					_, werr = fmt.Fprintf(a.Std.Out, "%s: refused (%s)\n", name, v.Class)
-				}
-				return errors.Join(err, werr)
-			})
+			return a.stored(cmd, &f, args, a.verify)
 		},
 	}
 	f.register(cmd)
 	a.JSONFlag(cmd, "one JSON object a line")
 	return cmd
+}
+
+// verify prints whether a result, and its receipt if the file has one, are good.
+func (a *app) verify(r *keyholder.Reader, name string, p keyholder.Proof) error {
+	obj, err := r.Verify("", p.Sealed)
+	var receipt keyholder.Step
+	if err == nil && len(p.Receipt) > 0 {
+		receipt, err = r.Receipt(p.Receipt, obj.ID, obj.Meta.Device)
+	}
+	v := verified{File: name, OK: err == nil}
+	if err != nil {
+		v.Class, v.Error = keyholder.Class(err), err.Error()
+	} else {
+		m := obj.Meta
+		v.Device, v.Packed = m.Subject, m.Packed
+		v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence, v.ID = m.Program, m.Device, m.KeyEpoch, m.BootEpoch,
+			m.Sequence, fmt.Sprintf("%x", obj.ID)
+		v.Receipt = receipt.Fact("given")
+	}
+	var werr error
+	switch {
+	case a.JSON:
+		werr = cli.JSONLine(a.Std.Out, v)
+	case v.OK:
+		text := fmt.Sprintf("%s: good: %s by %s, epoch %d, sequence %d.%d", name, v.Program, v.Evaluator, v.Epoch,
+			v.BootEpoch, v.Sequence)
+		if v.Receipt != "" {
+			text += ", receipt of " + v.Receipt
+		}
+		_, werr = fmt.Fprintln(a.Std.Out, text)
+	default:
+		_, werr = fmt.Fprintf(a.Std.Out, "%s: refused (%s)\n", name, v.Class)
+	}
+	return errors.Join(err, werr)
 }
 
 // verified is what "results verify --json" prints of one file.
@@ -408,7 +420,8 @@ type verified struct {
 	BootEpoch uint64 `json:"boot_epoch,omitempty"`
 	Sequence  uint64 `json:"sequence,omitempty"`
 	ID        string `json:"id,omitempty"`
-	Packed    uint32 `json:"packed,omitempty"` // results of a pack
+	Packed    uint32 `json:"packed,omitempty"`  // results of a pack
+	Receipt   string `json:"receipt,omitempty"` // when the key holder gave it
 }
 
 // maxStored is the largest stored object that is read into memory.
@@ -416,7 +429,7 @@ const maxStored = transport.DefaultMaxObject
 
 // stored calls do for every file, or for standard input if there are none.
 func (a *app) stored(cmd *cobra.Command, f *holderFlags, files []string,
-	do func(r *keyholder.Reader, name string, sealed []byte) error) error {
+	do func(r *keyholder.Reader, name string, p keyholder.Proof) error) error {
 	cfg, err := f.load()
 	if err != nil {
 		return err
@@ -436,7 +449,7 @@ func (a *app) stored(cmd *cobra.Command, f *holderFlags, files []string,
 		}
 		sealed, err := a.readObject(name)
 		if err == nil {
-			err = do(r, name, sealed)
+			err = do(r, name, keyholder.CutProof(sealed))
 		}
 		if err != nil {
 			failed++

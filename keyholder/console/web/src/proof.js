@@ -11,6 +11,8 @@ const titles = {
   windows: ['These windows went into it', 'The evaluator signed the ids of the windows. An id is the SHA-256 of a window ' +
     'that the device has sealed and signed.'],
   value: ['It decrypts to this value', 'It was decrypted again just now, with your secret key.'],
+  receipt: ['You gave a receipt for it', 'Your key holder signed then that it has taken this result. The evaluator got the ' +
+    'same receipt, and keeps the result no longer.'],
   database: ['The database has the same value', 'What charts and lists show is what the sealed result holds.'],
 };
 
@@ -46,7 +48,9 @@ export function proof(place, query) {
           el('span', { class: 'hidden-text' }, `, ${state}`)),
         el('p', {}, text), s.error ? el('p', { class: 'error' }, s.error) : null,
         el('dl', { class: 'facts' }, s.facts.map(([k, v]) => [el('dt', {}, k), el('dd', {}, el('code', {}, v))])));
-    })), me.role === 'holder' ? el('p', {}, el('a', { class: 'button', href: file, download: true }, 'Take the sealed result'),
+    })), p.steps.some((s) => s.name === 'receipt') ? null : el('p', { class: 'note' }, 'No receipt is kept for this result. ' +
+      'With "receipts: true" in the configuration the key holder gives one for each, and keeps it here.'),
+    me.role === 'holder' ? el('p', {}, el('a', { class: 'button', href: file, download: true }, 'Take the sealed result'),
       ' Check it anywhere: ', el('code', {}, 'hencedge results verify -c keyholder.yaml FILE')) : null);
   }
   return { ready: load(), hear() {}, leave() {} };
