@@ -1,0 +1,84 @@
+package console
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
+)
+
+// online serves the page until the test ends.
+func (g *rig) online() {
+	g.t.Helper()
+	ctx, stop := context.WithCancel(testrig.Context(g.t))
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	g.t.Cleanup(func() {
+		stop()
+		must(g.t, <-ended)
+	})
+}
+
+// link returns a new link to the page.
+func (g *rig) link(role Role) string {
+	g.t.Helper()
+	return "http://" + g.Address() + "/#login=" + g.secret(role)
+}
+
+// A session ends for all tabs when its time is over, and not before. A link that is too old opens
+// nothing. The clock is the test's.
+func TestExpiryInBrowser(t *testing.T) {
+	browser := testenv.Chromium(t)
+	g := newRig(t, nil)
+	g.online()
+	g.compute(20)
+	page := browser.Page()
+	late := g.link(Holder)
+	g.pass(LinkLife)
+	page.Open(late)
+	page.See("This link was used before, is older than ten minutes")
+
+	const live = "document.querySelector('.live')?.textContent === 'live'"
+	page.Open("about:blank")
+	page.Open(g.link(Holder))
+	page.Wait("updates", live)
+	other := page.Another()
+	other.Open("http://" + g.Address() + "/#/fleet")
+	other.Wait("updates", live)
+	other.See("1 device")
+
+	g.pass(config.DefaultSession - time.Second)
+	page.Click("nav a[data-path=keys]")
+	page.See("Fingerprint of the key holder")
+	other.Wait("updates", live)
+
+	g.pass(time.Second)
+	page.Click("nav a[data-path=alarms]")
+	page.See("The session has ended.")
+	other.See("The session has ended.")
+	other.Wait("that it asks to log in", `document.title.startsWith('Log in') &&
+		document.querySelector('main h1').textContent === 'Log in'`)
+	if left := other.Do("document.querySelectorAll('main table, main canvas, nav').length"); left != "0" {
+		t.Errorf("%s parts of the page are left", left)
+	}
+
+	// The cookie opens nothing any more; another link does, in both tabs.
+	page.Open("about:blank")
+	page.Open("http://" + g.Address() + "/")
+	page.See("Log in")
+	page.Open("about:blank")
+	page.Open(g.link(Viewer))
+	page.Wait("updates", live)
+	other.Open("about:blank")
+	other.Open("http://" + g.Address() + "/")
+	other.Wait("updates", live)
+	if role := other.Do("document.querySelector('.role').textContent"); role != `"viewer"` {
+		t.Errorf("the other tab is that of a %s", role)
+	}
+	if trouble := append(page.Troubles(), other.Troubles()...); len(trouble) > 0 {
+		t.Errorf("troubles: %q", trouble)
+	}
+}
