@@ -277,11 +277,12 @@ type watched struct {
 func (w *watched) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	n, err := w.file.Write(b) // first: a script reads the file as soon as the text is found
 	w.text = append(w.text, b...)
 	if bytes.Contains(w.text, []byte(w.want)) {
 		w.once.Do(func() { close(w.found) })
 	}
-	return w.file.Write(b)
+	return n, err
 }
 
 // start is "start NAME TEXT ARGS...": runs hencedge in the background and waits
