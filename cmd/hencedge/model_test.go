@@ -99,6 +99,9 @@ func modelAgrees(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	for i, r := range got {
 		words := strings.Split(answers[i], ",")[column:]
+		if len(r.Values) == 0 {
+			ts.Fatalf("%s, row %d: the result has no values", args[1], i)
+		}
 		for k, v := range r.Values {
 			want, err := strconv.ParseFloat(words[k], 64)
 			ts.Check(err)
