@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/model/answer"
 )
 
 func publishedExample(t testing.TB) (Published, Source) {
@@ -18,6 +20,48 @@ func publishedExample(t testing.TB) (Published, Source) {
 	src := Source{Name: "p", Expr: "mean(x) + 2*mean(y)", Vars: map[string]Var{"x": {Device: "board", Stream: st},
 		"y": {Device: "board", Stream: st, Channel: 1}}}
 	return Publish(src, mustParams(t, st.Params), "K", "plant/p"), src
+}
+
+// modelExample is a program with a model.
+func modelExample() *Published {
+	st := PublishedStream{Name: "s", Packing: config.PackingSteps, Samples: 1, Channels: []PublishedChannel{
+		{Name: "c", Unit: "1", Range: [2]float64{-40, 60}, Resolution: 0.5}}}
+	return &Published{Name: "state", Params: "bfv13",
+		Inputs: map[string]PublishedInput{"x": {Device: "board", Channel: "c", Stream: st}},
+		Model: &answer.Model{File: "tree.json", SHA256: strings.Repeat("0f", 32), Answer: answer.Class,
+			Features: []string{"x"}, Classes: []string{"good", "worn"}, Link: "identity", Decided: true, Splits: 3,
+			Trees: 1, Outputs: 1, Words: 1, Bits: 16, Divisor: 1, Bound: 1}}
+}
+
+// TestPublishedModel: a description of a model compiles only for whole numbers, and only if it is one of a model.
+func TestPublishedModel(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(*Published)
+		says   string
+	}{
+		"good":              {func(*Published) {}, ""},
+		"real parameters":   {func(p *Published) { p.Params = "edge13-d3" }, "parameters for whole numbers"},
+		"an expression":     {func(p *Published) { p.Model, p.Expr = nil, "x" }, "only a model: reads"},
+		"no link":           {func(p *Published) { p.Model.Link = "" }, "link"},
+		"no trees":          {func(p *Published) { p.Model.Trees = 0 }, "0 trees"},
+		"another feature":   {func(p *Published) { p.Model.Features = []string{"y"} }, `"y" is none of the inputs`},
+		"a feature too few": {func(p *Published) { p.Inputs["y"] = p.Inputs["x"] }, "1 features, the program 2 inputs"},
+	} {
+		p := modelExample()
+		c.change(p)
+		src, params, err := p.Source()
+		if err == nil {
+			_, err = Compile(src, params)
+		}
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	p := modelExample()
+	p.Model.Classes[0] = "\x1b[2J"
+	if _, _, err := p.Source(); !errors.Is(err, ErrPublished) {
+		t.Errorf("a control character in a class: %v", err)
+	}
 }
 
 // Whoever compiles a published program gets the circuit of its evaluator, for windows
@@ -79,6 +123,11 @@ func FuzzPublished(f *testing.F) {
 	}
 	f.Add(b)
 	f.Add(b[:len(b)-1])
+	b, err = MarshalPublished(modelExample())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
 	f.Add([]byte{0xa0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := UnmarshalPublished(b)

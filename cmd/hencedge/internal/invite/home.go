@@ -153,7 +153,7 @@ func streamsFrom(b []byte) (out []config.Stream, err error) {
 	}
 	for _, st := range s.Streams {
 		stream, ok := daemon.DescribedStream(st)
-		if !ok || st.Packing != config.PackingReal && !stream.Histogram() {
+		if !ok || st.Packing != config.PackingReal && !stream.Histogram() && !stream.Steps() {
 			return nil, fmt.Errorf("%w: the stream %q in the answer has no channels, or the packing %q, which boards "+
 				"with a token cannot have", enroll.ErrMalformed, st.Name, st.Packing)
 		}
@@ -285,6 +285,8 @@ func writeStream(b *strings.Builder, s *config.Stream, every time.Duration, sour
 		s.Params)
 	if s.Histogram() {
 		fmt.Fprintf(b, "    mode: %s\n", config.ModeHistogram)
+	} else if s.Steps() {
+		fmt.Fprintf(b, "    mode: %s\n", config.ModeSteps)
 	}
 	if s.LogScale != 0 {
 		fmt.Fprintf(b, "    log_scale: %d\n", s.LogScale)
@@ -296,7 +298,7 @@ func writeStream(b *strings.Builder, s *config.Stream, every time.Duration, sour
 	for _, c := range s.Channels {
 		fmt.Fprintf(b, "      - {name: %s, unit: %q, range: [%s, %s]", c.Name, c.Unit, config.FormatNumber(c.Range[0]),
 			config.FormatNumber(c.Range[1]))
-		if s.Histogram() {
+		if s.Histogram() || s.Steps() {
 			fmt.Fprintf(b, ", resolution: %s", config.FormatNumber(c.Resolution))
 		}
 		if text := sources[s.Name+"/"+c.Name]; text != "" {
