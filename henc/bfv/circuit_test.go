@@ -44,7 +44,7 @@ func TestDepth(t *testing.T) {
 					y[i] = y[i] * v % uint64(p.T())
 				}
 				r.expect(t, fmt.Sprintf("%s, product %d", name, depth), ct, func(i int) uint64 { return y[i] })
-				if slack := p.Noise().Largest(ct.Noise) / must(r.dec.Noise(ct))(t); slack > 0x1p14 {
+				if slack := p.Noise().Largest(ct.Noise) / must(r.dec.Noise(ct))(t); slack > 0x1p18 {
 					t.Errorf("%s, product %d: the bound is %g times the noise", name, depth, slack)
 				}
 			}

@@ -21,6 +21,10 @@ func newBed(ctx context.Context, o Options) (*bed, error) {
 	return b, nil
 }
 
+// joinWindows is how far one device may be ahead of another behind a broker, where each has a
+// connection of its own and nothing holds the faster one back. What waits was in memory before.
+const joinWindows = 1 << 12
+
 func (b *bed) build(ctx context.Context) (err error) {
 	if b.dir, err = os.MkdirTemp("", "hencedge-load-"); err != nil { // 0700
 		return err
@@ -112,6 +116,7 @@ func (b *bed) configure() (err error) {
 	}
 	if b.o.Broker != "" { // a place of its own at a broker that others use too
 		b.cfg.Broker.TopicPrefix = fmt.Sprintf("hencedge/load-%08x", rand.Uint32())
+		b.cfg.Join.Windows = joinWindows
 	}
 	class := ""
 	if b.classed() {
