@@ -195,7 +195,7 @@ var fieldDoc = map[string]string{
 	"KeyHolder":                  "KeyHolder is the configuration of the one who reads results.",
 	"KeyHolder.Alerts":           "alarms on decrypted results; needs state, beside which it has the files FILE.alerts and FILE.alerts.silences",
 	"KeyHolder.Broker":           "where to subscribe",
-	"KeyHolder.Console":          "the page of hencedge results serve; needs state, beside which it has the directories FILE.logins and FILE.sealed and the file FILE.seen-alarms",
+	"KeyHolder.Console":          "the page of hencedge results serve; needs state, beside which it has the directories FILE.logins, FILE.passkeys and FILE.sealed and the file FILE.seen-alarms",
 	"KeyHolder.Evaluators":       "evaluators whose results are accepted",
 	"KeyHolder.History":          "the database of hencedge results serve; needs state",
 	"KeyHolder.KeySet":           "the directory that hencedge keys new made",

@@ -441,3 +441,30 @@ func (p *Page) Elsewhere(prefix string) (out []string) {
 	}
 	return out
 }
+
+// Authenticator is a device with passkeys, for one tab. It answers at once, and says that it has
+// verified its user.
+type Authenticator struct {
+	p  *Page
+	id string
+}
+
+// Authenticator gives the tab a device with passkeys.
+func (p *Page) Authenticator() *Authenticator {
+	p.b.t.Helper()
+	p.b.ask(p.session, "WebAuthn.enable", map[string]any{}, nil)
+	var got struct {
+		AuthenticatorID string `json:"authenticatorId"`
+	}
+	p.b.ask(p.session, "WebAuthn.addVirtualAuthenticator", map[string]any{"options": map[string]any{
+		"protocol": "ctap2", "transport": "internal", "hasResidentKey": true, "hasUserVerification": true,
+		"isUserVerified": true, "automaticPresenceSimulation": true}}, &got)
+	return &Authenticator{p, got.AuthenticatorID}
+}
+
+// Verifies says whether the device verifies its user from now on.
+func (a *Authenticator) Verifies(on bool) {
+	a.p.b.t.Helper()
+	a.p.b.ask(a.p.session, "WebAuthn.setUserVerified", map[string]any{"authenticatorId": a.id, "isUserVerified": on},
+		nil)
+}

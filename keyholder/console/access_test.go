@@ -89,7 +89,7 @@ func TestWrongLinks(t *testing.T) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("%d files are left, %v", len(left), err)
 	}
-	if _, err := Invite(g.cfg, "admin", g.now()); err == nil {
+	if _, err := Invite(g.cfg, "admin", false, g.now()); err == nil {
 		t.Error("a link for an unknown role")
 	}
 }
@@ -156,9 +156,9 @@ func TestSession(t *testing.T) {
 // The session that ends first makes room for a new one.
 func TestSessionsAreBounded(t *testing.T) {
 	var s sessions
-	first, _ := s.open(Viewer, noon, time.Hour)
+	first, _ := s.open(session{role: Viewer}, noon, time.Hour)
 	for i := range maxSessions {
-		s.open(Viewer, noon.Add(time.Duration(i+1)*time.Second), time.Hour)
+		s.open(session{role: Viewer}, noon.Add(time.Duration(i+1)*time.Second), time.Hour)
 	}
 	if s.find(first, noon) != nil || len(s.all) != maxSessions {
 		t.Errorf("%d sessions, the first is there: %t", len(s.all), s.find(first, noon) != nil)
@@ -328,7 +328,7 @@ func TestTLS(t *testing.T) {
 	if err := Check(g.cfg, time.Now().AddDate(20, 0, 0)); err == nil || !strings.Contains(err.Error(), "renew it") {
 		t.Errorf("a certificate that is over: %v", err)
 	}
-	link, err := Invite(g.cfg, Holder, g.now())
+	link, err := Invite(g.cfg, Holder, false, g.now())
 	must(t, err)
 	if !strings.HasPrefix(link, "https://console.example.org:") {
 		t.Errorf("link %s", link)
@@ -377,7 +377,7 @@ func TestInviteStaysBesideTheState(t *testing.T) {
 	if err := os.Symlink(elsewhere, g.cfg.State+loginsSuffix); err != nil {
 		t.Fatal(err)
 	}
-	if link, err := Invite(g.cfg, Holder, g.now()); err == nil {
+	if link, err := Invite(g.cfg, Holder, false, g.now()); err == nil {
 		t.Errorf("a link was made: %s", link)
 	}
 	if list, err := os.ReadDir(elsewhere); err != nil || len(list) != 1 {

@@ -29,7 +29,7 @@ func BenchmarkBrowser(b *testing.B) {
 	g := newRig(b, func(k *config.KeyHolder) { k.History = &config.History{} })
 	fill(b, g)
 	serving := g.serve(b, program)
-	link, err := Invite(g.cfg, Holder, time.Now())
+	link, err := Invite(g.cfg, Holder, false, time.Now())
 	must(b, err)
 	page := testenv.Chromium(b).Page()
 	page.Open(link)

@@ -47,6 +47,7 @@ type Console struct {
 	sealed   *sealed
 	receipts chan given
 	alarms   alarms
+	passkeys *passkeys
 	files    map[string]asset
 
 	loading sync.WaitGroup
@@ -76,6 +77,9 @@ func New(ctx context.Context, o Options) (*Console, error) {
 	}
 	_, port, _ := net.SplitHostPort(c.listener.Addr().String())
 	c.name = cookieName(c.cert != nil, port)
+	if c.passkeys, err = newPasskeys(o.Holder, port); err != nil {
+		return nil, errors.Join(fmt.Errorf("console: %w", err), c.listener.Close())
+	}
 	c.fleet.approvals = c.approvals
 	c.fleet.tally = o.Tally
 	if o.Show != nil {

@@ -107,7 +107,12 @@ func (c *Console) sessionOf(r *http.Request) *session {
 	if err != nil {
 		return nil
 	}
-	return c.sessions.find(cookie.Value, c.now())
+	s := c.sessions.find(cookie.Value, c.now())
+	if s != nil && s.passkey != "" && !c.passkeys.there(s.passkey) {
+		c.sessions.endOf(s.passkey) // it was revoked on the command line
+		return nil
+	}
+	return s
 }
 
 // refuse answers with a message for people.

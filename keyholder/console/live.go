@@ -204,7 +204,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 			out.send("ended", struct{}{})
 			return
 		case <-quiet.C:
-			if !c.now().Before(s.expires) {
+			if !c.now().Before(s.expires) || s.passkey != "" && !c.passkeys.there(s.passkey) {
 				out.send("ended", struct{}{})
 				return
 			}

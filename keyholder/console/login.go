@@ -50,15 +50,17 @@ const maxLogin = 4096
 type login struct {
 	Role    Role      `json:"role"`
 	Expires time.Time `json:"expires"`
+	Passkey bool      `json:"passkey,omitempty"` // its session may add one
 }
 
 // ErrLink: the link was used before, is too old, or was never made.
 var ErrLink = errors.New("this link was used before, is older than ten minutes, or belongs to another key holder")
 
-// Invite makes a link that opens the page of a configuration once. Links that are too old are
-// removed. It fails if this user cannot write beside the state. The process that serves the
+// Invite makes a link that opens the page of a configuration once. With passkey the session that it
+// begins may add one passkey of its role. Links that are too old are removed.
+// It fails if this user cannot write beside the state. The process that serves the
 // page need not run yet.
-func Invite(k *config.KeyHolder, role Role, now time.Time) (link string, err error) {
+func Invite(k *config.KeyHolder, role Role, passkey bool, now time.Time) (link string, err error) {
 	if role != Viewer && role != Holder {
 		return "", fmt.Errorf("role %q: use %s or %s", role, Viewer, Holder)
 	}
@@ -66,10 +68,15 @@ func Invite(k *config.KeyHolder, role Role, now time.Time) (link string, err err
 	if err != nil {
 		return "", err
 	}
+	if passkey {
+		if _, _, err := relyingParty(base, "9470"); err != nil {
+			return "", err
+		}
+	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	text := base64.RawURLEncoding.EncodeToString(secret)
-	if err := keepLogin(k.State, text, login{role, now.Add(LinkLife)}, now); err != nil {
+	if err := keepLogin(k.State, text, login{role, now.Add(LinkLife), passkey}, now); err != nil {
 		return "", fmt.Errorf("console: %w", err)
 	}
 	// What follows # stays in the browser: it is in no request, no log, and nothing that
@@ -171,30 +178,29 @@ func sweepLogins(root *os.Root, dir string, now time.Time) {
 	}
 }
 
-// redeem uses a link up and returns its role. It fails with ErrLink.
-func redeem(dir, secret string, now time.Time) (Role, error) {
+// redeem uses a link up and returns what it is for. It fails with ErrLink.
+func redeem(dir, secret string, now time.Time) (l login, err error) {
 	path := loginFile(dir, secret)
 	b, err := durable.ReadFile(path, maxLogin)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", ErrLink
+		return l, ErrLink
 	}
 	if err != nil {
-		return "", err
+		return l, err
 	}
-	var l login
 	if err := json.Unmarshal(b, &l); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+		return l, fmt.Errorf("%s: %w", path, err)
 	}
 	// Of two that come at the same time one removes the file.
 	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
-		return "", ErrLink
+		return l, ErrLink
 	} else if err != nil {
-		return "", err
+		return l, err
 	}
 	if !now.Before(l.Expires) || l.Role != Viewer && l.Role != Holder {
-		return "", ErrLink
+		return l, ErrLink
 	}
-	return l.Role, nil
+	return l, nil
 }
 
 // maxSessions bounds the sessions; the one that ends first makes room.
@@ -203,10 +209,12 @@ const maxSessions = 256
 // session is a browser that was let in.
 type session struct {
 	role    Role
+	passkey string // that began it; empty: a link
 	csrf    string // what each of its deeds has to show
 	expires time.Time
 	ended   chan struct{} // closed by logout
 	live    int           // open streams of updates; guarded by sessions.mu
+	add     bool          // it may add a passkey; guarded by sessions.mu
 }
 
 // sessions are those that were let in, by the SHA-256 of what their cookie holds.
@@ -215,13 +223,14 @@ type sessions struct {
 	all map[[32]byte]*session
 }
 
-// open starts a session and returns it with the value of its cookie.
-func (s *sessions) open(role Role, now time.Time, life time.Duration) (cookie string, opened *session) {
+// open starts a session with the role and the passkey of one, and returns it with the value of its
+// cookie.
+func (s *sessions) open(like session, now time.Time, life time.Duration) (cookie string, opened *session) {
 	secret := make([]byte, 64)
 	rand.Read(secret)
 	cookie = base64.RawURLEncoding.EncodeToString(secret[:32])
-	opened = &session{role: role, csrf: base64.RawURLEncoding.EncodeToString(secret[32:]), expires: now.Add(life),
-		ended: make(chan struct{})}
+	opened = &session{role: like.role, passkey: like.passkey, add: like.add, expires: now.Add(life),
+		csrf: base64.RawURLEncoding.EncodeToString(secret[32:]), ended: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -265,6 +274,34 @@ func (s *sessions) end(cookie string) {
 		close(one.ended)
 		delete(s.all, id)
 	}
+}
+
+// endOf ends the sessions that a passkey began.
+func (s *sessions) endOf(passkey string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, one := range s.all {
+		if one.passkey == passkey {
+			close(one.ended)
+			delete(s.all, id)
+		}
+	}
+}
+
+// mayAdd reports whether a session may add a passkey. With use it may not do so again.
+func (s *sessions) mayAdd(one *session, use bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	may := one.add
+	one.add = may && !use
+	return may
+}
+
+// allowAdd takes the use of mayAdd back.
+func (s *sessions) allowAdd(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one.add = true
 }
 
 // cookieName returns the name of the session's cookie. Browsers send cookies to every port of

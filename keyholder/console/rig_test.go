@@ -176,7 +176,7 @@ func (g *rig) letIn(role Role) *browser {
 // secret returns what a new link has behind its #.
 func (g *rig) secret(role Role) string {
 	g.t.Helper()
-	link, err := Invite(g.cfg, role, g.now())
+	link, err := Invite(g.cfg, role, false, g.now())
 	must(g.t, err)
 	_, secret, found := strings.Cut(link, "/#login=")
 	if !found {

@@ -16,6 +16,9 @@ func (c *Console) Handler() http.Handler {
 		mux.HandleFunc("GET "+path, c.asset)
 	}
 	mux.HandleFunc("POST /api/login", c.login)
+	mux.HandleFunc("GET /api/login", c.loginWays)
+	mux.HandleFunc("POST /api/login/passkey/begin", c.passkeyQuestion)
+	mux.HandleFunc("POST /api/login/passkey", c.passkeyLogin)
 	mux.HandleFunc("GET /api/session", c.member(c.session, Viewer, Holder))
 	mux.HandleFunc("POST /api/logout", c.member(c.logout, Viewer, Holder))
 	for path, h := range map[string]http.HandlerFunc{
@@ -31,6 +34,10 @@ func (c *Console) Handler() http.Handler {
 	mux.HandleFunc("POST /api/alarms/seen", c.member(c.seen, Holder))
 	mux.HandleFunc("POST /api/silences", c.member(c.silence, Holder))
 	mux.HandleFunc("POST /api/silences/end", c.member(c.unsilence, Holder))
+	mux.HandleFunc("GET /api/passkeys", c.member(c.passkeyList, Holder))
+	mux.HandleFunc("POST /api/passkeys/begin", c.member(c.passkeyBegin, Viewer, Holder))
+	mux.HandleFunc("POST /api/passkeys/finish", c.member(c.passkeyFinish, Viewer, Holder))
+	mux.HandleFunc("POST /api/passkeys/revoke", c.member(c.passkeyRevoke, Holder))
 	mux.HandleFunc("POST /api/boards/approve", c.member(c.answerBoard("approved", Desk.Approve), Holder))
 	mux.HandleFunc("POST /api/boards/refuse", c.member(c.answerBoard("refused", Desk.Refuse), Holder))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -41,9 +48,7 @@ func (c *Console) Handler() http.Handler {
 
 // login starts a session with the secret of a link.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	if !c.limits.allow("login "+client(r), c.now(), loginRate, loginBurst) {
-		w.Header().Set("Retry-After", "6")
-		refuse(w, http.StatusTooManyRequests, "too many attempts; wait a minute")
+	if !c.mayTry(w, r) {
 		return
 	}
 	var ask struct {
@@ -52,7 +57,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &ask) {
 		return
 	}
-	role, err := redeem(c.o.Holder.State+loginsSuffix, ask.Secret, c.now())
+	l, err := redeem(c.o.Holder.State+loginsSuffix, ask.Secret, c.now())
 	if err != nil {
 		c.log.Warn("console: login refused", "from", r.RemoteAddr, "error", err)
 		if !errors.Is(err, ErrLink) {
@@ -62,14 +67,30 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, err.Error()+"; make a new one with \"hencedge console open\"")
 		return
 	}
+	c.log.Info("console: login", "from", r.RemoteAddr, "role", l.Role)
+	c.letIn(w, r, session{role: l.Role, add: l.Passkey && c.passkeys.relying != nil})
+}
+
+// mayTry limits attempts to log in. It answers by itself if there were too many.
+func (c *Console) mayTry(w http.ResponseWriter, r *http.Request) bool {
+	if c.limits.allow("login "+client(r), c.now(), loginRate, loginBurst) {
+		return true
+	}
+	w.Header().Set("Retry-After", "6")
+	refuse(w, http.StatusTooManyRequests, "too many attempts; wait a minute")
+	return false
+}
+
+// letIn starts a session like one in the place of that of the browser, if it has one, and answers
+// what the page needs to know of it.
+func (c *Console) letIn(w http.ResponseWriter, r *http.Request, like session) {
 	if old, err := r.Cookie(c.name); err == nil {
 		c.sessions.end(old.Value)
 	}
 	life := time.Duration(c.o.Holder.Console.Session)
-	cookie, s := c.sessions.open(role, c.now(), life)
+	cookie, s := c.sessions.open(like, c.now(), life)
 	http.SetCookie(w, &http.Cookie{Name: c.name, Value: cookie, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true,
 		Secure: c.cert != nil, SameSite: http.SameSiteStrictMode})
-	c.log.Info("console: login", "from", r.RemoteAddr, "role", role)
 	c.sayWho(w, s)
 }
 
@@ -78,7 +99,7 @@ func (c *Console) session(w http.ResponseWriter, r *http.Request) { c.sayWho(w, 
 // sayWho answers what the page needs to know of its session.
 func (c *Console) sayWho(w http.ResponseWriter, s *session) {
 	answer(w, map[string]any{"role": s.role, "token": s.csrf, "expires": s.expires, "holder": c.o.Holder.Name,
-		"demo": c.o.Show != nil, "now": c.now()})
+		"demo": c.o.Show != nil, "now": c.now(), "add_passkey": c.sessions.mayAdd(s, false)})
 }
 
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {

@@ -76,7 +76,7 @@ func (p *page) open(ctx context.Context, s *stage, r *keyholder.Reader) (err err
 		return err
 	}
 	s.holder.Console.Listen = p.on.Address()
-	if p.link, err = console.Invite(s.holder, console.Holder, time.Now()); err != nil {
+	if p.link, err = console.Invite(s.holder, console.Holder, false, time.Now()); err != nil {
 		return err
 	}
 	p.running.Go(func() {

@@ -264,6 +264,22 @@ func TestConsoleFiles(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	local := consoleFiles(&config.Console{Listen: "127.0.0.1:9470"})
+	holder := &config.KeyHolder{State: filepath.Join(t.TempDir(), "state"), Console: &config.Console{
+		Listen: "127.0.0.1:9470"}}
+	if got := passkeyFiles(holder); got != nil {
+		t.Errorf("no passkeys: %+v", got)
+	}
+	one := filepath.Join(holder.State+".passkeys", "a.json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(one), 0o700), os.WriteFile(one, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := passkeyFiles(holder); len(got) != 1 || got[0].Status != Warn {
+		t.Errorf("a passkey of a page without a name: %+v", got)
+	}
+	holder.Console.Listen = "localhost:9470"
+	if got := passkeyFiles(holder); len(got) != 1 || got[0].Status != OK || !strings.Contains(got[0].Detail, "1 log") {
+		t.Errorf("a passkey: %+v", got)
+	}
 	if len(local) != 1 || !strings.Contains(local[0].Detail, "for this machine alone") || consoleFiles(nil) != nil {
 		t.Errorf("%+v", local)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -262,7 +263,7 @@ func holderFiles(cfg *config.KeyHolder) []Check {
 		out = append(out, privateFile(fmt.Sprintf("secret key of epoch %d", e.Epoch),
 			filepath.Join(set.Dir(), e.Dir(), keyholder.SecretFile)))
 	}
-	return append(out, consoleFiles(cfg.Console)...)
+	return append(append(out, consoleFiles(cfg.Console)...), passkeyFiles(cfg)...)
 }
 
 // consoleFiles looks at the page of "results serve", if there is one.
@@ -278,6 +279,25 @@ func consoleFiles(page *config.Console) []Check {
 			certificate("console certificate", page.Cert, time.Now()))
 	}
 	return append(out, operatorFiles(page.Enrolment)...)
+}
+
+// passkeyFiles looks at what logs in to a page without a link.
+func passkeyFiles(cfg *config.KeyHolder) []Check {
+	if cfg.Console == nil {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(cfg.State+".passkeys", "*.json"))
+	if err != nil || len(files) == 0 {
+		return nil
+	}
+	c := Check{Name: "passkeys", Status: OK,
+		Detail: fmt.Sprintf("%d log in to the page; hencedge console passkeys lists and revokes them", len(files))}
+	host, _, err := net.SplitHostPort(cfg.Console.Listen)
+	if err == nil && cfg.Console.Cert == "" && net.ParseIP(host) != nil {
+		c.Status, c.Remedy = Warn, "listen on localhost, or give the page a certificate for a host name"
+		c.Detail = fmt.Sprintf("%d cannot log in to a page at %s, which has no name", len(files), host)
+	}
+	return []Check{c}
 }
 
 // operatorFiles looks at the operator's files that a page names.

@@ -101,11 +101,12 @@ func ConsoleCommand(c *cli.App) *cobra.Command {
 	return cli.Group("console", "log in to the page of \"results serve\"",
 		`With a block "console" in its configuration, "results serve" shows results, devices,
 alarms, keys and proofs as a page in a browser. The page is for this machine alone unless
-it has a certificate of its own.`, a.openCommand())
+it has a certificate of its own.`, a.openCommand(), a.passkeysCommand())
 }
 
 func (a *app) openCommand() *cobra.Command {
 	var file string
+	var passkey bool
 	role := string(console.Holder)
 	cmd := &cobra.Command{
 		Use:   "open",
@@ -114,22 +115,25 @@ func (a *app) openCommand() *cobra.Command {
 minutes. It works once: the browser then has a session until the page's "session" time is
 over or the key holder's process ends. A viewer reads; a holder may also silence and
 acknowledge alarms, take sealed results away, and answer boards that ask to join. Run it as
-the user of the key holder, or as root.`,
-		Example: "  hencedge console open -c keyholder.yaml\n  hencedge console open --role viewer --json",
-		Args:    cli.NoArgs,
+the user of the key holder, or as root.
+
+With --passkey the session may also add one passkey of its role, with which the browser logs
+in from then on without a link. Passkeys need a page with a name: "listen: localhost:9470",
+or a certificate for a host name.`,
+		Example: `  hencedge console open -c keyholder.yaml
+  hencedge console open --role viewer --json
+  hencedge console open --passkey`,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.LoadKeyHolder(file)
+			cfg, err := loadPage(file)
 			if err != nil {
-				return cli.NotLoaded(err)
-			}
-			if cfg.Console == nil {
-				return cli.Usage(fmt.Errorf(`%s: the configuration has no "console"; add "console: {}"`, file))
+				return err
 			}
 			if role != string(console.Viewer) && role != string(console.Holder) {
 				return cli.UsageHint(cmd, fmt.Errorf("--role %q: use %s or %s", role, console.Viewer, console.Holder))
 			}
 			now := time.Now()
-			link, err := console.Invite(cfg, console.Role(role), now)
+			link, err := console.Invite(cfg, console.Role(role), passkey, now)
 			if err != nil {
 				return err
 			}
@@ -148,6 +152,82 @@ the user of the key holder, or as root.`,
 	}
 	cli.ConfigFlag(cmd, &file, defaultHolder)
 	cmd.Flags().StringVar(&role, "role", role, "viewer or holder")
+	cmd.Flags().BoolVar(&passkey, "passkey", false, "the session may add a passkey")
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
+}
+
+// loadPage loads a configuration that has a page.
+func loadPage(file string) (*config.KeyHolder, error) {
+	cfg, err := config.LoadKeyHolder(file)
+	if err != nil {
+		return nil, cli.NotLoaded(err)
+	}
+	if cfg.Console == nil {
+		return nil, cli.Usage(fmt.Errorf(`%s: the configuration has no "console"; add "console: {}"`, file))
+	}
+	return cfg, nil
+}
+
+func (a *app) passkeysCommand() *cobra.Command {
+	var file, revoke string
+	cmd := &cobra.Command{
+		Use:   "passkeys",
+		Short: "list the passkeys that log in to the page, or revoke one",
+		Long: `passkeys lists what logs in to the page without a link: the passkeys that sessions of
+"hencedge console open --passkey" have added. With --revoke it takes one away: it logs in no
+more, and a running page ends its sessions.`,
+		Example: "  hencedge console passkeys -c keyholder.yaml\n" +
+			"  hencedge console passkeys --revoke 3f0c8a5be21d77c04e193f0c8a5be21d",
+		Args: cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := loadPage(file)
+			if err != nil {
+				return err
+			}
+			if revoke != "" {
+				if err := console.RevokePasskey(cfg, revoke); err != nil {
+					return fmt.Errorf("--revoke %s: %w", revoke, err)
+				}
+				return nil
+			}
+			list, err := console.Passkeys(cfg)
+			if err != nil {
+				return err
+			}
+			return a.printPasskeys(list)
+		},
+	}
+	cli.ConfigFlag(cmd, &file, defaultHolder)
+	cmd.Flags().StringVar(&revoke, "revoke", "", "take the passkey with this id away")
+	a.JSONFlag(cmd, "one JSON object a line")
+	return cmd
+}
+
+// printPasskeys prints a line for each passkey.
+func (a *app) printPasskeys(list []console.Passkey) error {
+	t := cli.NewTable(a.Std.Out, cli.Column{Title: "id", Width: 32}, cli.Column{Title: "role", Width: 6},
+		cli.Column{Title: "made", Width: 20}, cli.Column{Title: "used", Width: 20},
+		cli.Column{Title: "host", Width: 12}, cli.Column{Title: "name"})
+	if !a.JSON {
+		if err := t.Header(); err != nil {
+			return err
+		}
+	}
+	for _, p := range list {
+		used := "never"
+		if !p.Used.IsZero() {
+			used = p.Used.Format(time.RFC3339)
+		}
+		var err error
+		if a.JSON {
+			err = cli.JSONLine(a.Std.Out, p)
+		} else {
+			err = t.Row(p.ID, string(p.Role), p.Made.Format(time.RFC3339), used, p.For, p.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

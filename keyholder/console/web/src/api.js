@@ -36,12 +36,39 @@ export const post = (path, body) => ask(`api/${path}`, {
 });
 
 function meet(s) {
-  Object.assign(me, { role: s.role, token: s.token, holder: s.holder, demo: s.demo, skew: Date.parse(s.now) - Date.now() });
+  Object.assign(me, { role: s.role, token: s.token, addPasskey: s.add_passkey, holder: s.holder, demo: s.demo, skew: Date.parse(s.now) - Date.now() });
 }
 
 export async function resume() { meet(await get('session')); }
 
 export async function login(secret) { meet(await post('login', { secret })); }
+
+// Passkeys. The browser's calls take and give bytes, where the key holder writes base64url.
+const bytes = (text) => Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));
+const text = (buffer) => btoa(Array.from(new Uint8Array(buffer), (c) => String.fromCharCode(c)).join(''))
+  .replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+
+const written = (c, names) => ({
+  id: c.id, rawId: text(c.rawId), type: c.type, clientExtensionResults: c.getClientExtensionResults(),
+  response: Object.fromEntries(names.filter((n) => c.response[n]).map((n) => [n, text(c.response[n])])),
+});
+
+// passkeys reports whether a passkey could log in here.
+export const passkeys = async () => Boolean(window.PublicKeyCredential) && (await get('login')).passkeys;
+
+export async function loginByPasskey() {
+  const { publicKey: ask } = await post('login/passkey/begin');
+  const signed = await navigator.credentials.get({ publicKey: { ...ask, challenge: bytes(ask.challenge) } });
+  meet(await post('login/passkey', written(signed, ['clientDataJSON', 'authenticatorData', 'signature', 'userHandle'])));
+}
+
+export async function addPasskey(name) {
+  const { publicKey: ask } = await post('passkeys/begin', { name });
+  const made = await navigator.credentials.create({ publicKey: { ...ask, challenge: bytes(ask.challenge),
+    user: { ...ask.user, id: bytes(ask.user.id) } } });
+  await post('passkeys/finish', written(made, ['clientDataJSON', 'attestationObject']));
+  me.addPasskey = false;
+}
 
 export async function logout() {
   await post('logout');

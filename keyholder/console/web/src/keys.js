@@ -1,12 +1,14 @@
-// Keys and epochs, trusted evaluators, approved programs. Nothing here is secret.
-import { get } from './api.js';
+// Keys and epochs, trusted evaluators, approved programs, passkeys. Nothing here is secret.
+import { get, me } from './api.js';
 import { el, fill, time, table, row } from './dom.js';
+import { passkeyList } from './passkeys.js';
 
 const code = (text) => el('code', {}, text);
 
 export function keys(place) {
   const body = el('div', {});
-  fill(place, el('h1', {}, 'Keys'), body);
+  const list = passkeyList();
+  fill(place, el('h1', {}, 'Keys'), body, me.role === 'holder' || me.addPasskey ? list.node : null);
   const load = async () => {
     try {
       show(await get('keys'));

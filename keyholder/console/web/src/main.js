@@ -1,7 +1,7 @@
 // The page: who is logged in, which view is shown, and updates for it.
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
-import { me, resume, login, logout, follow } from './api.js';
+import { me, resume, login, loginByPasskey, passkeys, logout, follow } from './api.js';
 import { el, fill, announce } from './dom.js';
 import { results } from './results.js';
 import { fleet } from './fleet.js';
@@ -113,18 +113,21 @@ function ended(why) {
   fill(bar, el('span', { class: 'brand' }, el('img', { src: 'icon.svg', alt: '', width: '24', height: '24' }), 'hencedge'));
   const box = el('input', { id: 'link', autocomplete: 'off', spellcheck: 'false', required: true });
   const message = el('p', { class: 'error', role: 'alert' }, why ?? '');
+  const other = el('p', {});
   fill(main, el('div', { class: 'login' }, el('h1', {}, 'Log in'), message,
     el('p', {}, 'On the machine of the key holder, run'), el('pre', {}, el('code', {}, 'hencedge console open -c keyholder.yaml')),
     el('p', {}, 'and open the link that it prints. It works once, within ten minutes.'),
     el('form', { onsubmit: (e) => {
       e.preventDefault();
-      enter(box.value.split('#login=').pop().trim());
-    } }, el('label', { for: 'link' }, 'Or paste the link here'), box, el('button', { type: 'submit' }, 'log in'))));
+      enter(() => login(box.value.split('#login=').pop().trim()));
+    } }, el('label', { for: 'link' }, 'Or paste the link here'), box, el('button', { type: 'submit' }, 'log in')), other));
+  passkeys().then((on) => on && fill(other, el('button', { type: 'button', id: 'passkey', onclick: () => enter(loginByPasskey) },
+    'log in with a passkey')), () => {});
 }
 
-async function enter(secret) {
+async function enter(how) {
   try {
-    await login(secret);
+    await how();
     history.replaceState(null, '', location.pathname);
     start();
   } catch (e) {
@@ -137,7 +140,7 @@ async function begin() {
   const [, secret] = location.hash.split('#login=');
   if (secret) {
     history.replaceState(null, '', location.pathname); // the link must not stay in the history
-    await enter(secret);
+    await enter(() => login(secret));
     return;
   }
   try {
