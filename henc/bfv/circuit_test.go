@@ -49,7 +49,8 @@ func TestDepth(t *testing.T) {
 					}
 					check(t, err)
 					cts[k] = product
-					r.expect(t, fmt.Sprintf("%s, product %d", name, depth+1), product, func(i int) uint64 { return y[i] })
+					place := fmt.Sprintf("%s, product %d", name, depth+1)
+					r.expect(t, place, product, func(i int) uint64 { return y[i] })
 					slack = min(slack, p.Noise().Largest(product.Noise)/must(r.dec.Noise(product))(t))
 				}
 				if depth++; slack > 0x1p14 {
