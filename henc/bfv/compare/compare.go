@@ -247,17 +247,26 @@ func (s scheme[C]) masked(d C, random io.Reader) (C, error) {
 
 // mask returns coefficients below t, uniform but for the first, which is 1/2.
 func (s scheme[C]) mask(random io.Reader) ([]uint64, error) {
-	out := []uint64{s.half()}
-	buf := make([]byte, 4*s.n)
-	limit := uint64(1<<32) / s.t * s.t
-	for len(out) < s.n {
+	out, err := uniform(random, s.n, s.t)
+	if err == nil {
+		out[0] = s.half()
+	}
+	return out, err
+}
+
+// uniform returns n numbers below t, each as likely as the others.
+func uniform(random io.Reader, n int, t uint64) ([]uint64, error) {
+	out := make([]uint64, 0, n)
+	buf := make([]byte, 4*n)
+	limit := uint64(1<<32) / t * t
+	for len(out) < n {
 		if _, err := io.ReadFull(random, buf); err != nil {
 			return nil, fmt.Errorf("randomness of a mask: %w", err)
 		}
-		for i := 0; i < len(buf) && len(out) < s.n; i += 4 {
+		for i := 0; i < len(buf) && len(out) < n; i += 4 {
 			v := uint64(buf[i]) | uint64(buf[i+1])<<8 | uint64(buf[i+2])<<16 | uint64(buf[i+3])<<24
 			if v < limit {
-				out = append(out, v%s.t)
+				out = append(out, v%t)
 			}
 		}
 	}

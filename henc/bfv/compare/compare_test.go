@@ -40,12 +40,13 @@ func backend(t testing.TB) cutrantt.Backend {
 	}
 }
 
-// toy is an insecure set with N = 2^10.
-func toy(t testing.TB) bfv.Parameters {
+// toy is an insecure set with N = 2^10 and up to 6 primes.
+func toy(t testing.TB, primes int) bfv.Parameters {
 	t.Helper()
 	base := must(henc.NewParameters(henc.ParametersLiteral{
 		Name: "bfv-toy", LogN: 10, LogScale: 10, Mode: henc.ModeSingle, Alpha: 2, Insecure: true,
-		P: []uint32{1073692673, 1073668097}, Q: []uint32{1073651713, 1073643521, 1073479681, 1073430529, 1073184769},
+		P: []uint32{1073692673, 1073668097}, Q: []uint32{1073651713, 1073643521, 1073479681, 1073430529, 1073184769,
+			1073053697}[:primes],
 	}))(t)
 	return must(bfv.NewParameters(base, 0))(t)
 }
@@ -54,6 +55,7 @@ type rig struct {
 	ctx  *bfv.Context
 	enc  *bfv.Encryptor
 	dec  *secret.IntegerDecryptor
+	key  *secret.Key
 	keys *henc.EvaluationKeys
 	c    *compare.Comparer
 }
@@ -63,7 +65,7 @@ func newRig(t testing.TB, p bfv.Parameters) *rig {
 	r := &rig{ctx: must(bfv.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(1)))(t)}
 	key := must(secret.Generate(r.ctx.Base(), nil))(t)
 	r.enc = must(bfv.NewEncryptor(r.ctx, must(key.PublicKey())(t)))(t)
-	r.dec = secret.NewIntegerDecryptor(r.ctx, key)
+	r.dec, r.key = secret.NewIntegerDecryptor(r.ctx, key), key
 	r.keys = must(key.EvaluationKeys(nil, false))(t)
 	r.keys.Galois = must(key.GaloisKeys(compare.Elements(p)))(t)
 	r.c = must(compare.New(r.ctx, r.keys))(t)
@@ -108,7 +110,7 @@ func truth(b bool) uint64 {
 
 // TestGreater compares encrypted numbers at and beside the ends of the range, and equal ones.
 func TestGreater(t *testing.T) {
-	r := newRig(t, toy(t))
+	r := newRig(t, toy(t, 5))
 	n := r.ctx.Parameters().N()
 	values := []int{0, 1, n/2 - 1, n / 2, n - 2, n - 1}
 	for _, a := range values {
@@ -137,7 +139,7 @@ func TestGreater(t *testing.T) {
 
 // TestWide compares numbers of two digits, and goes on with the result.
 func TestWide(t *testing.T) {
-	r := newRig(t, toy(t))
+	r := newRig(t, toy(t, 5))
 	n := r.ctx.Parameters().N()
 	for _, c := range [][2]int{
 		{0, 0}, {0, 1}, {1, 0}, {n - 1, n}, {n, n - 1}, {n, n}, {n*n - 1, 0}, {0, n*n - 1},
@@ -157,7 +159,7 @@ func TestWide(t *testing.T) {
 
 // TestRefused covers numbers out of range, missing keys and randomness that ends.
 func TestRefused(t *testing.T) {
-	r := newRig(t, toy(t))
+	r := newRig(t, toy(t, 5))
 	n := r.ctx.Parameters().N()
 	for _, v := range []int{-1, n} {
 		if _, err := compare.Encode(r.ctx, v); !errors.Is(err, henc.ErrMessage) {
