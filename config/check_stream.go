@@ -22,7 +22,7 @@ func (c *checker) stream(path string, s Stream) {
 	}
 	c.places(path, s)
 	c.compact(path, s)
-	c.steps(path, s)
+	c.whole(path, s)
 	names := make([]string, len(s.Channels))
 	for i, ch := range s.Channels {
 		names[i] = ch.Name
@@ -154,34 +154,40 @@ func (c *checker) compact(path string, s Stream) {
 	}
 }
 
-// steps checks what streams of mode steps need, and that no others use their parameters.
-func (c *checker) steps(path string, s Stream) {
+// whole checks what streams of modes steps and digits need, and that no others use their parameters.
+func (c *checker) whole(path string, s Stream) {
 	if !c.Sound(path+".mode", path+".params") {
 		return
 	}
 	integers := strings.HasPrefix(s.Params, "bfv")
-	if s.Mode != ModeSteps {
+	if s.Mode != ModeSteps && s.Mode != ModeDigits {
 		if integers {
-			c.Fail(path+".params", fmt.Sprintf("%s holds whole numbers, which only streams of mode steps have",
-				s.Params),
-				"write mode: steps, or other parameters such as edge12-d1")
+			c.Fail(path+".params", fmt.Sprintf("%s holds whole numbers, which only streams of modes steps and digits "+
+				"have", s.Params),
+				"write mode: steps, mode: digits, or other parameters such as edge12-d1")
 		}
 		return
 	}
 	const remove = "leave it out"
 	switch {
 	case s.Places != 0:
-		c.Fail(path+".places", "rows of whole numbers cannot share a ciphertext", remove)
+		c.Fail(path+".places", "windows of whole numbers cannot share a ciphertext", remove)
 	case s.LogScale != 0:
 		c.Fail(path+".log_scale", "whole numbers have no scale", remove)
 	case s.Level != nil:
 		c.Fail(path+".level", "whole numbers have no levels", remove)
-	case s.Window.Fill:
+	case s.Window.Fill && s.Mode == ModeSteps:
 		c.Fail(path+".window.fill", "a window of mode steps is one row", `write "samples: 1"`)
-	case s.Window.Samples != 1 && c.Sound(path+".window"):
+	case s.Window.Fill:
+		c.Fail(path+".window.fill", "a sample of mode digits takes several slots",
+			`write "samples: 64", or every: instead`)
+	case s.Mode == ModeSteps && s.Window.Samples != 1 && c.Sound(path+".window"):
 		c.Fail(path+".window.samples", fmt.Sprintf("a window of mode steps is one row of readings, not %d",
 			s.Window.Samples),
 			`write "samples: 1", and in every: the interval, if windows end by time`)
+	case s.Mode == ModeDigits && len(s.Channels) > 1 && c.Sound(path+".channels"):
+		c.Fail(path+".channels", fmt.Sprintf("a stream of mode digits has one channel, not %d", len(s.Channels)),
+			"give each channel a stream of its own")
 	case !integers:
 		c.Fail(path+".params", fmt.Sprintf("%s does not hold whole numbers", s.Params), "write params: bfv13, or bfv14")
 	}
@@ -218,14 +224,14 @@ func (c *checker) filled(path string, s Stream) bool {
 func (c *checker) resolution(path string, s Stream, ch Channel) {
 	var bad *errGrid
 	grid := ch.Grid
-	if s.Steps() {
+	if s.Whole() {
 		grid = ch.StepGrid
 	}
 	switch _, err := grid(); {
-	case !s.Histogram() && !s.Steps() && ch.Resolution != 0:
-		c.Fail(path, "only histograms and steps have a resolution",
-			"write mode: histogram or mode: steps in the stream, or leave it out")
-	case (s.Histogram() || s.Steps()) && errors.As(err, &bad):
+	case !s.Histogram() && !s.Whole() && ch.Resolution != 0:
+		c.Fail(path, "only histograms, steps and digits have a resolution",
+			"write mode: histogram, mode: steps or mode: digits in the stream, or leave it out")
+	case (s.Histogram() || s.Whole()) && errors.As(err, &bad):
 		c.Fail(path, bad.cause, bad.remedy)
 	}
 }

@@ -59,7 +59,7 @@ func (s Stream) Compare(other Stream) []Difference {
 		at, o := fmt.Sprintf("channels[%d]", i), other.Channels[i]
 		differ(at+".unit", c.Unit, o.Unit)
 		differ(at+".range", showRange(c.Range), showRange(o.Range))
-		if s.Histogram() && other.Histogram() || s.Steps() && other.Steps() {
+		if s.Histogram() && other.Histogram() || s.Whole() && other.Whole() {
 			differ(at+".resolution", FormatNumber(c.Resolution), FormatNumber(o.Resolution))
 		}
 	}

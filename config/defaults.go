@@ -171,6 +171,9 @@ func (s *Stream) SetDefaults() {
 	if s.Mode == ModeSteps {
 		orDefault(&s.Packing, PackingSteps)
 	}
+	if s.Mode == ModeDigits {
+		orDefault(&s.Packing, PackingDigits)
+	}
 	orDefault(&s.Packing, PackingReal)
 	orDefault(&s.OnGap, GapIgnore)
 	if s.Window.Fill && s.Window.Samples == 0 {

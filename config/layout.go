@@ -40,6 +40,12 @@ func (s Stream) Histogram() bool { return s.Packing == PackingHistogram }
 // Steps reports whether the windows hold one row of whole numbers, for models.
 func (s Stream) Steps() bool { return s.Packing == PackingSteps }
 
+// Digits reports whether the windows hold samples as whole numbers in digits, to be compared.
+func (s Stream) Digits() bool { return s.Packing == PackingDigits }
+
+// Whole reports whether the windows hold whole numbers, modulo henc.DefaultT.
+func (s Stream) Whole() bool { return s.Steps() || s.Digits() }
+
 // Compact returns the precision of compact windows in bits, 0 for a stream of another mode.
 func (s Stream) Compact() int {
 	switch s.Packing {
@@ -94,9 +100,9 @@ func (e *errGrid) Error() string { return e.cause }
 // whole number of them, from 1 to MaxSlots/2.
 func (c Channel) Grid() (Grid, error) { return c.grid("histogram", "bin", MaxSlots/2) }
 
-// StepGrid returns the steps of a channel of mode steps: reading k is the edge k of the grid, from 0 to Bins. It fails
-// if the range does not hold a whole number of steps, from 1 to MaxSteps.
-func (c Channel) StepGrid() (Grid, error) { return c.grid("stream of mode steps", "step", MaxSteps) }
+// StepGrid returns the steps of a channel of mode steps or digits: reading k is the edge k of the grid, from 0 to Bins.
+// It fails if the range does not hold a whole number of steps, from 1 to MaxSteps.
+func (c Channel) StepGrid() (Grid, error) { return c.grid("stream of whole steps", "step", MaxSteps) }
 
 func (c Channel) grid(of, bin string, most float64) (Grid, error) {
 	fail := func(cause, remedy string) (Grid, error) { return Grid{}, &errGrid{cause, remedy} }
@@ -252,7 +258,7 @@ const (
 //
 // With Places it begins with "hencedge layout v2", and Places stands before the number of
 // channels. That of a histogram begins with "hencedge layout v3"; Places stands there in any
-// case, 0 without them, and Resolution after the range of each channel. That of mode steps begins with
+// case, 0 without them, and Resolution after the range of each channel. That of modes steps and digits begins with
 // "hencedge layout v4" and has Resolution too, but no Places. An empty Packing
 // counts as PackingReal. What only the agent needs (sources, interval, level, policies for
 // missing values) is left out.
@@ -274,7 +280,7 @@ func (s Stream) LayoutHash() [32]byte {
 	switch {
 	case s.Histogram():
 		str(layoutTagCounts)
-	case s.Steps():
+	case s.Whole():
 		str(layoutTagSteps)
 	case s.Places > 0:
 		str(layoutTagPlaces)
@@ -287,7 +293,7 @@ func (s Stream) LayoutHash() [32]byte {
 	str(packing)
 	num(int64(s.Window.Samples))
 	num(int64(s.Window.Every))
-	if (s.Places > 0 || s.Histogram()) && !s.Steps() {
+	if (s.Places > 0 || s.Histogram()) && !s.Whole() {
 		num(int64(s.Places))
 	}
 	num(int64(len(s.Channels)))
@@ -296,7 +302,7 @@ func (s Stream) LayoutHash() [32]byte {
 		str(c.Unit)
 		flt(c.Range[0])
 		flt(c.Range[1])
-		if s.Histogram() || s.Steps() {
+		if s.Histogram() || s.Whole() {
 			flt(c.Resolution)
 		}
 	}

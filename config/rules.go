@@ -181,7 +181,7 @@ var fieldRules = map[string]rule.Value{
 	"Stream.Name": nameRule,
 	"Stream.Params": rule.Form(patternParams, "invalid parameter set name {}",
 		"use a name such as edge12-d1; docs/parameters.md lists them"),
-	"Stream.Mode":       rule.OneOf(ModeSamples, ModeHistogram, ModeCompact, ModeSteps),
+	"Stream.Mode":       rule.OneOf(ModeSamples, ModeHistogram, ModeCompact, ModeSteps, ModeDigits),
 	"Stream.Precision":  rule.OneOf(12, 16),
 	"Stream.Interval":   rule.Between(MinInterval, MaxInterval),
 	"Stream.LogScale":   rule.Between(10, 60),

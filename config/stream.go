@@ -21,7 +21,10 @@ const PackingHistogram = "histogram"
 // PackingSteps encrypts one row of readings as whole steps of their resolutions: see Channel.StepGrid.
 const PackingSteps = "steps"
 
-// MaxSteps is the most steps of a channel in a stream of mode steps.
+// PackingDigits encrypts the samples of one channel as whole steps of its resolution, in digits that are compared.
+const PackingDigits = "digits"
+
+// MaxSteps is the most steps of a channel in a stream of mode steps or digits.
 const MaxSteps = 1<<16 - 1
 
 // The packings of compact windows by precision, in bits: see Stream.Compact.
@@ -78,7 +81,7 @@ type Stream struct {
 	// after the evaluator has added them up: a power of two. 0: windows are not added up.
 	Places int `yaml:"places"`
 	// Packing follows from Mode and Precision: PackingReal, PackingHistogram, PackingCompact12,
-	// PackingCompact16 or PackingSteps. It is not configured; descriptions that peers send carry it.
+	// PackingCompact16, PackingSteps or PackingDigits. It is not configured; descriptions that peers send carry it.
 	Packing string
 	// Replay, when set, takes samples and timestamps from a file instead of
 	// live sensors (agent only).
@@ -98,8 +101,8 @@ type Channel struct {
 	// Range is the physical minimum and maximum. A value x is encrypted as
 	// u = (x-mid)/half in [-1, 1], see Affine.
 	Range [2]float64 `yaml:"range" cfg:"required"`
-	// Resolution is the width of a bin in a stream of mode histogram, and of a step in one of mode steps, in Unit.
-	// Range holds a whole number of them.
+	// Resolution is the width of a bin in a stream of mode histogram, and of a step in one of mode steps or digits, in
+	// Unit. Range holds a whole number of them.
 	Resolution float64 `yaml:"resolution"`
 	// Source is where the agent reads it; nil in evaluator files (they may
 	// carry one, it is checked and ignored). Not part of the layout.
@@ -124,6 +127,8 @@ const (
 	ModeCompact Mode = "compact"
 	// ModeSteps encrypts one sample of every channel as whole numbers, for models.
 	ModeSteps Mode = "steps"
+	// ModeDigits encrypts every sample of one channel as a whole number, to be compared with another device's.
+	ModeDigits Mode = "digits"
 )
 
 // Missing is the policy for a sample that could not be read.

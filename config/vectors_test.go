@@ -32,7 +32,7 @@ type channelVector struct {
 
 // TestLayoutVectors: layout hashes of a window by count and one by time, of names
 // beyond ASCII, of a range that begins with a negative zero, of windows that share
-// ciphertexts, of histograms, and of steps.
+// ciphertexts, of histograms, of steps, and of digits.
 func TestLayoutVectors(t *testing.T) {
 	var out []layoutVector
 	for _, s := range []Stream{
@@ -55,6 +55,8 @@ func TestLayoutVectors(t *testing.T) {
 		{Name: "row", Params: "bfv13", Packing: PackingSteps, Window: Window{Samples: 1}, Channels: []Channel{
 			{Name: "t", Unit: "degC", Range: [2]float64{-40, 125}, Resolution: 0.25},
 			{Name: "rpm", Unit: "rpm", Range: [2]float64{0, 3000}, Resolution: 1}}},
+		{Name: "level", Params: "bfv13", Packing: PackingDigits, Window: Window{Samples: 60, Every: time.Minute},
+			Channels: []Channel{{Name: "height", Unit: "m", Range: [2]float64{0, 4}, Resolution: 0.001}}},
 	} {
 		h := s.LayoutHash()
 		v := layoutVector{s.Name, s.Params, s.LogScale, s.Packing, s.Window.Samples, int64(s.Window.Every),
@@ -69,5 +71,5 @@ func TestLayoutVectors(t *testing.T) {
 		Layouts []layoutVector `json:"layouts"`
 	}{"Streams and their layout hashes (docs/wire-format.md). log_scale 0 and an empty packing: the configuration " +
 		"has none. every_ns 0: a window by count. places: how many windows share a ciphertext. resolution: of the " +
-		"bins of a histogram, or of steps.", out})
+		"bins of a histogram, or of steps and digits.", out})
 }

@@ -368,7 +368,7 @@ var fieldDoc = map[string]string{
 	"Stream.Lateness":            "how late samples of a replay or of messages may come, see windows (agent)",
 	"Stream.Level":               "level to encrypt at: lower levels are smaller and allow fewer multiplications. Agent and evaluator must name the same; hencedge evaluator levels says which one the programs of a stream need, and what it saves (not in the hash)",
 	"Stream.LogScale":            "log2 of the encoding scale",
-	"Stream.Mode":                "what a window holds: every sample, or how many lie above each edge; or every sample in a few bytes; or one row of whole numbers for a model",
+	"Stream.Mode":                "what a window holds: every sample, or how many lie above each edge; or every sample in a few bytes; or one row of whole numbers for a model; or every sample as a whole number to be compared",
 	"Stream.Name":                "unique on the device",
 	"Stream.OnGap":               "samples that were never taken, see windows (agent)",
 	"Stream.Params":              "parameter set, such as edge12-d1 (list), the same for all streams of an agent, since keys belong to one; hencedge evaluator explain says which one a program needs",

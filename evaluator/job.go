@@ -76,6 +76,10 @@ func (j *job) sameKey() (key transport.KeyRef, err error) {
 	known := false
 	for _, w := range j.inputs {
 		ref := transport.KeyRef{ID: w.meta.KeyID, Epoch: w.meta.KeyEpoch}
+		if known && ref.Epoch == key.Epoch && ref != key {
+			return key, fmt.Errorf("%w: program %s joins windows under keys %x and %x of different key sets; give the "+
+				"devices keys of one set", ErrKeyChange, j.prog.planned.Name, key.ID[:4], ref.ID[:4])
+		}
 		if known && ref != key {
 			return key, fmt.Errorf("%w: program %s joins epochs %d and %d", ErrKeyChange,
 				j.prog.planned.Name, key.Epoch,

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +250,91 @@ func TestHostileRow(t *testing.T) {
 				t.Errorf("a body of scale %g under a header of %g: %v", scale, said, err)
 			}
 		}
+	}
+}
+
+// levelsConfig has two devices with a stream of mode digits each, and a program that compares them.
+func levelsConfig(t *testing.T) *config.Evaluator {
+	t.Helper()
+	cfg := testConfig(t, prog("p", "private_less(a, b)", map[string]string{"a": "d1/level/h", "b": "d2/level/h"}))
+	for _, d := range []string{"d1", "d2"} {
+		s := config.Stream{Name: "level", Mode: config.ModeDigits, Params: "bfv13",
+			Window:   config.Window{Samples: 60, Every: time.Minute},
+			Channels: []config.Channel{{Name: "h", Unit: "m", Range: [2]float64{0, 4}, Resolution: 0.001}}}
+		s.SetDefaults()
+		cfg.Streams = append(cfg.Streams, config.DeviceStream{Device: d, Stream: s})
+	}
+	cfg.Limits.Object = config.Size(1 << 20)
+	return cfg
+}
+
+// TestComparisonPlan: a comparison of two devices joins by interval, goes out alone and needs the keys of every program
+// on whole numbers; what does not go together is refused.
+func TestComparisonPlan(t *testing.T) {
+	cfg := levelsConfig(t)
+	cfg.Results = &config.Results{Pack: 16, Within: time.Second}
+	plan, err := Check(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, needs := plan.Programs[0], plan.Needs()
+	if p.Join.Every != time.Minute || p.Circuit.Packed() || p.Alone == "" || len(needs) != 1 ||
+		!needs[0].Relinearise || !slices.Equal(needs[0].Rotations, bfv.KeyRotations(p.params)) {
+		t.Errorf("join %v, packed %t, %q, needs %+v", p.Join, p.Circuit.Packed(), p.Alone, needs)
+	}
+	costs, err := Estimate(cfg)
+	if err != nil || costs.Batch <= 0 || costs.Processor.Results <= 0 || len(costs.Sets) != 0 {
+		t.Errorf("%+v, %v", costs, err)
+	}
+	last := func(cfg *config.Evaluator) *config.Stream { return &cfg.Streams[len(cfg.Streams)-1].Stream }
+	for what, c := range map[string]struct {
+		change func(*config.Evaluator)
+		says   string
+	}{
+		"by count": {func(cfg *config.Evaluator) {
+			for i := range cfg.Streams {
+				cfg.Streams[i].Window.Every = 0
+			}
+		}, "do not line up"},
+		"other intervals": {func(cfg *config.Evaluator) { last(cfg).Window.Every = time.Hour }, "end differently"},
+		"other steps": {func(cfg *config.Evaluator) { last(cfg).Channels[0].Resolution = 0.01 },
+			"of different steps"},
+		"other parameters": {func(cfg *config.Evaluator) { last(cfg).Params = "bfv14" },
+			"under parameters bfv1"},
+		"samples": {func(cfg *config.Evaluator) {
+			cfg.Programs[0].Inputs = map[string]string{"a": "d1/time/temp", "b": "d2/time/temp"}
+		}, "give both streams mode: digits"},
+		"too many": {func(cfg *config.Evaluator) {
+			for i := range cfg.Streams {
+				cfg.Streams[i].Window.Samples = 300
+			}
+		}, "bfv13 has room for 256"},
+		"a small limit": {func(cfg *config.Evaluator) { cfg.Limits.Object = 64 << 10 }, "limits.object is 64 KiB"},
+	} {
+		cfg := levelsConfig(t)
+		c.change(cfg)
+		if _, err := Check(cfg); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestKeySets: windows under keys of different sets are refused with what to do, those of two epochs as a rotation.
+func TestKeySets(t *testing.T) {
+	job := func(second transport.Meta) *job {
+		first := transport.Meta{KeyID: [16]byte{1}, KeyEpoch: 1}
+		return &job{prog: &runnable{served: &served{planned: &Planned{Name: "p"}}}, inputs: map[program.Input]*window{
+			{Device: "d1"}: {meta: first}, {Device: "d2"}: {meta: second}}}
+	}
+	if _, err := job(transport.Meta{KeyID: [16]byte{2}, KeyEpoch: 1}).sameKey(); !errors.Is(err, ErrKeyChange) ||
+		!strings.Contains(err.Error(), "give the devices keys of one set") {
+		t.Errorf("two sets: %v", err)
+	}
+	if _, err := job(transport.Meta{KeyID: [16]byte{2}, KeyEpoch: 2}).sameKey(); !errors.Is(err, ErrKeyChange) ||
+		!strings.Contains(err.Error(), "epochs") {
+		t.Errorf("two epochs: %v", err)
+	}
+	if key, err := job(transport.Meta{KeyID: [16]byte{1}, KeyEpoch: 1}).sameKey(); err != nil || key.Epoch != 1 {
+		t.Errorf("one set: %v, %v", key, err)
 	}
 }

@@ -278,8 +278,8 @@ var namedParams = henc.Named
 func (p *Planned) compile(pack bool) (err error) {
 	switch {
 	case !pack:
-	case p.source.Model != nil:
-		p.Alone = "it is of a model, of several ciphertexts"
+	case p.params.Integers():
+		p.Alone = "it is of whole numbers: a model, or a comparison"
 	case p.Topic != "":
 		p.Alone = "it has a topic of its own"
 	default:

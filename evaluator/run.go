@@ -122,8 +122,8 @@ func (p *pipeline) compute(j *job, c *program.Circuit, key transport.KeyRef, spo
 		}
 		p.log.Debug("a set of programs failed; they run one by one", "program", c.Name(), "error", err)
 	}
-	if c.Model() != nil {
-		return p.engine.RunModel(c, key, j.ciphertexts())
+	if c.Whole() {
+		return p.engine.RunWhole(c, key, j.ciphertexts())
 	}
 	results, err := p.engine.Run(c, key, j.ciphertexts(), spot)
 	if err != nil {

@@ -94,9 +94,9 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 	}
 	for i := range plan.Programs {
 		pr := &plan.Programs[i]
-		if n := pr.Circuit.Peak(); pr.Circuit.Model() == nil {
+		if n := pr.Circuit.Peak(); !pr.Circuit.Whole() {
 			take(pr.Circuit, pr.Name)
-		} else if n > c.Batch { // rows are evaluated one by one
+		} else if n > c.Batch { // whole numbers are computed on one by one
 			c.Batch, c.Of = n, []string{pr.Name}
 		}
 		if e := pr.Circuit.Explain(); e.Bootstrap != nil || e.Compact != nil {
@@ -128,7 +128,7 @@ func (p *Plan) hold(cfg *config.Evaluator, groups [][]*Planned, c *Costs) {
 		results = max(results, 2*sum) // each is copied to be sealed
 	}
 	for i := range p.Programs {
-		if one := &p.Programs[i]; one.Circuit.Model() == nil {
+		if one := &p.Programs[i]; !one.Circuit.Whole() {
 			take(one)
 		} else { // computed one by one: while one is sealed, the next one is
 			windows, models = max(windows, one.windowBytes()), max(models, 3*one.Circuit.ResultBytes())
@@ -253,7 +253,7 @@ func (p *Plan) together() [][]*Planned {
 	at := map[string]int{}
 	for i := range p.Programs {
 		pr := &p.Programs[i]
-		if pr.Circuit.Capacity() > 0 || pr.Circuit.Bootstraps() > 0 || pr.Circuit.Model() != nil {
+		if pr.Circuit.Capacity() > 0 || pr.Circuit.Bootstraps() > 0 || pr.Circuit.Whole() {
 			continue // it runs in parts, or takes so long that nothing is saved, or has no steps
 		}
 		key := fmt.Sprintf("%s %q %v", pr.Circuit.Parameters().Name(), pr.Circuit.Class(), pr.Circuit.Inputs())

@@ -86,7 +86,7 @@ func (src *source) readBy(prog *served, in program.Input) *source {
 	if src == nil {
 		st, params := prog.planned.sourceOf(in), prog.planned.params
 		src = &source{stream: st, params: params, hash: params.Hash(), layout: st.LayoutHash()}
-		if st.Steps() {
+		if st.Whole() {
 			src.scale = wholeScale(params)
 		}
 	}

@@ -37,9 +37,10 @@ type unmadeOf struct {
 
 // unmadeTexts say what the reasons mean that normal operation brings.
 var unmadeTexts = map[string]string{
-	"late_window":    "windows of devices that came after the result of their interval was made",
-	"place_change":   "inputs at different places in the slots, as once after a device was given another place",
-	"key_change":     "inputs under different keys, as in a rotation until every device has the new ones",
+	"late_window":  "windows of devices that came after the result of their interval was made",
+	"place_change": "inputs at different places in the slots, as once after a device was given another place",
+	"key_change": "inputs under different keys, as in a rotation until every device has the new ones, or of devices " +
+		"with keys of different sets",
 	"partial_window": "windows of different length, as after a reload within an interval",
 	"unjoined":       "windows whose partners did not come within join.windows and join.timeout",
 }

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hencedge/hencedge/evaluator/model/answer"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -201,8 +200,8 @@ func (l *approvals) topic(s *Set, prefix, evaluator, topic string) bool {
 type expected struct {
 	out       program.Output
 	unit      string
-	magnitude float64       // bound of the coefficients
-	model     *answer.Model // that the values are of; nil: they are of an expression
+	magnitude float64        // bound of the coefficients
+	opener    program.Opener // of whole numbers; nil for real ones
 }
 
 // expect returns what the approved program implies for a result with header m, which came in
@@ -240,7 +239,7 @@ func (l *approvals) expect(s *Set, m *transport.Meta, packed bool) (*expected, e
 	}
 	out := c.Output()
 	out.Slot = m.Post.Slot
-	return &expected{out, a.Program.Unit, c.Magnitude(), c.Model()}, nil
+	return &expected{out, a.Program.Unit, c.Magnitude(), c.Opener()}, nil
 }
 
 // circuit returns the circuit for the windows of a result.
@@ -344,7 +343,7 @@ func (a *Approval) Describe(c *program.Circuit) string {
 		if in.Stream.Every > 0 {
 			fmt.Fprintf(&b, " every %v", in.Stream.Every)
 		}
-		if width > 0 && m != nil {
+		if width > 0 && c.Whole() {
 			fmt.Fprintf(&b, ", in steps of %g", width)
 		} else if width > 0 {
 			fmt.Fprintf(&b, ", counted in bins of %g", width)
@@ -364,6 +363,10 @@ func (a *Approval) Describe(c *program.Circuit) string {
 		a.Program.Unit, bound)
 	if m != nil {
 		fmt.Fprintf(&b, "  %s; decryption shows %s\n", m.Legend(), m.Learned())
+	}
+	if k := c.Comparison(); k != nil {
+		fmt.Fprintf(&b, "  1 where a sample of %s is below that of %s, else 0; decryption shows that alone\n", k.Less,
+			k.Than)
 	}
 	fmt.Fprintf(&b, "  parameters %s, %s\n", a.Program.Params, a.Hash)
 	return b.String()

@@ -1,17 +1,18 @@
 package keyholder
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/hencedge/hencedge/evaluator/model/answer"
-	"github.com/hencedge/hencedge/evaluator/model/rangecover"
+	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Results of models are several ciphertexts of whole numbers, as package answer has them. Their headers have the
-// plaintext modulus in place of the scale.
+// Results of models and comparisons are ciphertexts of whole numbers, as package answer has them. Their headers have
+// the plaintext modulus in place of the scale.
 
 // peek returns the header of a result's first ciphertext, with the scale that the header of the object has to have.
 func (r *Reader) peek(body []byte) (henc.Header, error) {
@@ -32,13 +33,9 @@ func (r *Reader) peek(body []byte) (henc.Header, error) {
 	return h, err
 }
 
-// decryptModel returns the values of a model's result. If its body is ciphertexts it does not fail, whatever they
-// decrypt to.
-func (r *Reader) decryptModel(obj *transport.Object, m *answer.Model) ([]float64, error) {
-	blocks, err := m.Cut(obj.Body)
-	if err != nil {
-		return nil, fmt.Errorf("%w: body: %w", ErrTampered, err)
-	}
+// decryptWhole returns the values of a result of whole numbers. If its body is ciphertexts it does not fail, whatever
+// they decrypt to.
+func (r *Reader) decryptWhole(obj *transport.Object, opener program.Opener) ([]float64, error) {
 	key, release, err := r.use(obj.Meta.KeyID)
 	if err != nil {
 		return nil, err
@@ -51,7 +48,7 @@ func (r *Reader) decryptModel(obj *transport.Object, m *answer.Model) ([]float64
 			clear(s)
 		}
 	}()
-	slots := func(body []byte) ([]uint64, error) {
+	values, err := opener.Open(obj.Body, func(body []byte) ([]uint64, error) {
 		// What the noise really is only the evaluator knows; it is not asked.
 		ct, err := r.integers.Unmarshal(body, r.integers.Parameters().Noise().FreshPK())
 		if err != nil {
@@ -64,19 +61,9 @@ func (r *Reader) decryptModel(obj *transport.Object, m *answer.Model) ([]float64
 		}
 		wipe = append(wipe, out)
 		return out, nil
+	})
+	if errors.Is(err, answer.ErrModel) {
+		err = fmt.Errorf("%w: body: %w", ErrTampered, err)
 	}
-	opened := make([]rangecover.Result[[]uint64], len(blocks))
-	for i, b := range blocks {
-		if opened[i].Test, err = slots(b.Test); err != nil {
-			return nil, err
-		}
-		for _, v := range b.Values {
-			one, err := slots(v)
-			if err != nil {
-				return nil, err
-			}
-			opened[i].Values = append(opened[i].Values, one)
-		}
-	}
-	return m.Values(opened), nil
+	return values, err
 }

@@ -28,7 +28,7 @@ func modelProgram() program.Published {
 			Splits: 3, Trees: 1, Outputs: 1, Words: 1, Bits: 16, Divisor: 1, Bound: 2}}
 }
 
-// modelCloud makes results of modelProgram.
+// modelCloud makes results of a program on whole numbers.
 type modelCloud struct {
 	t       *testing.T
 	ctx     *bfv.Context
@@ -38,13 +38,13 @@ type modelCloud struct {
 	key     *transport.SigningKey
 }
 
-func newModelCloud(t *testing.T, s *Set, key *transport.SigningKey) *modelCloud {
+func newModelCloud(t *testing.T, s *Set, key *transport.SigningKey, p program.Published) *modelCloud {
 	t.Helper()
-	p, err := bfv.Named("bfv13", 0)
+	params, err := bfv.Named("bfv13", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, err := bfv.NewContext(p)
+	ctx, err := bfv.NewContext(params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func newModelCloud(t *testing.T, s *Set, key *transport.SigningKey) *modelCloud 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &modelCloud{t, ctx, enc, pub, approve(t, s, modelProgram()), key}
+	return &modelCloud{t, ctx, enc, pub, approve(t, s, p), key}
 }
 
 // body is a result's: one ciphertext for each list of slots.
@@ -87,11 +87,15 @@ func (c *modelCloud) result(body []byte, edit func(*transport.Meta)) []byte {
 	c.t.Helper()
 	number := sequence.Add(1)
 	m := transport.Meta{
-		Kind: transport.KindResult, Device: "cloud", Program: "state", KeyID: c.pub.KeyID, KeyEpoch: c.pub.Epoch,
+		Kind: transport.KindResult, Device: "cloud", Program: c.circuit.Name(),
+		KeyID: c.pub.KeyID, KeyEpoch: c.pub.Epoch,
 		BootEpoch: 1, Sequence: number, Params: c.ctx.Parameters().Base().Hash(), Layout: c.circuit.Hash(),
-		Inputs: [][32]byte{{byte(number)}}, Level: c.circuit.Level(), Scale: c.circuit.Scale(),
+		Inputs: make([][32]byte, len(c.circuit.Inputs())), Level: c.circuit.Level(), Scale: c.circuit.Scale(),
 		Start: day0.UnixNano(), End: day0.Add(time.Minute).UnixNano(), Samples: 1,
-		Post: &transport.Post{A: 1, Count: 1},
+		Post: &transport.Post{A: 1, Count: c.circuit.Output().Count},
+	}
+	for i := range m.Inputs {
+		m.Inputs[i] = [32]byte{byte(number), byte(i)}
 	}
 	if edit != nil {
 		edit(&m)
@@ -120,7 +124,7 @@ func TestModelResults(t *testing.T) {
 		t.Errorf("keys %v, conjugation %t, relinearisation %t", e.Rotations, e.Conjugation, e.Relinearise)
 	}
 	key := signingKey(t)
-	c := newModelCloud(t, s, key)
+	c := newModelCloud(t, s, key, modelProgram())
 	r := reader(t, s, ReaderOptions{Signers: trust(key)})
 	n := params.N()
 	test, values := slices.Repeat([]uint64{5}, n), slices.Repeat([]uint64{40000}, n)
@@ -162,6 +166,80 @@ func TestModelResults(t *testing.T) {
 		t.Errorf("another file has the same hash: %+v, %v", a, err)
 	} else if text := a.Describe(other); !strings.Contains(text, p.Model.SHA256) ||
 		!strings.Contains(text, "2 = broken; decryption shows the class alone") {
+		t.Errorf("described as %s", text)
+	}
+}
+
+// comparisonProgram compares the samples of two boards.
+func comparisonProgram() program.Published {
+	in := func(device string) program.PublishedInput {
+		return program.PublishedInput{Device: device, Channel: "height", Stream: program.PublishedStream{Name: "level",
+			Packing: "digits", Samples: 5, Every: time.Minute, Channels: []program.PublishedChannel{
+				{Name: "height", Unit: "m", Range: [2]float64{0, 4}, Resolution: 0.001}}}}
+	}
+	return program.Published{Name: "lower", Expr: "private_less(a, b)", Params: "bfv13",
+		Inputs: map[string]program.PublishedInput{"a": in("one"), "b": in("two")}}
+}
+
+// TestComparisonResults: the holder of the key reads an answer for each sample and takes whatever decrypts; a program
+// that was not approved, as one with the operands turned, is refused before it decrypts.
+func TestComparisonResults(t *testing.T) {
+	params, err := henc.Named("bfv13")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Create(filepath.Join(t.TempDir(), "keys"), CreateOptions{Params: params,
+		Needs: Needs{Rotations: []int{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := signingKey(t)
+	c := newModelCloud(t, s, key, comparisonProgram())
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	w := c.circuit.Comparison().Window
+	slots := slices.Repeat([]uint64{40000}, params.N())
+	for i, v := range []uint64{1, 0, 0, 1, 1} {
+		slots[w.Slot(i)] = v
+	}
+	got, err := r.Read("", c.result(c.body(slots), nil))
+	if err != nil || !slices.Equal(got.Values, []float64{1, 0, 0, 1, 1}) || got.Bound != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got, err = r.Read("", c.result(c.body(slots), func(m *transport.Meta) {
+		m.Present, m.Samples, m.Post.Count = []uint32{3, 3}, 3, 3
+	}))
+	if err != nil || !slices.Equal(got.Values, []float64{1, 0, 0}) {
+		t.Errorf("a partial window: %+v, %v", got, err)
+	}
+	slots[w.Slot(2)] = 7
+	got, err = r.Read("", c.result(c.body(slots), nil))
+	if err != nil || !slices.Equal(got.Values, []float64{1, 0, math.MaxFloat64, 1, 1}) {
+		t.Errorf("an answer that is none: %+v, %v", got, err)
+	}
+	whole := c.body(slots)
+	turned := comparisonProgram()
+	turned.Expr = "private_less(b, a)"
+	a, other, err := NewApproval("cloud", turned, day0)
+	if err != nil || other.Hash() == c.circuit.Hash() {
+		t.Fatalf("turned has the same hash: %+v, %v", a, err)
+	}
+	for what, bad := range map[string]struct {
+		sealed []byte
+		want   error
+	}{
+		"two ciphertexts": {c.result(c.body(slots, slots), nil), ErrTampered},
+		"cut short":       {c.result(whole[:len(whole)-2], nil), ErrTampered},
+		"empty":           {c.result(nil, nil), ErrTampered},
+		"turned":          {c.result(whole, func(m *transport.Meta) { m.Layout = other.Hash() }), ErrNotApproved},
+		"more answers":    {c.result(whole, func(m *transport.Meta) { m.Post.Count = 6 }), ErrWrongProgram},
+		"unequal windows": {c.result(whole, func(m *transport.Meta) { m.Present = []uint32{3, 4} }), ErrWrongProgram},
+	} {
+		if got, err := r.Read("", bad.sealed); !errors.Is(err, bad.want) {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+	if text := a.Describe(other); !strings.Contains(text, "1 where a sample of two/level is below that of one/level") ||
+		!strings.Contains(text, "in steps of 0.001") || !strings.Contains(text, "5 value(s) from 0 to 1 , exact") {
 		t.Errorf("described as %s", text)
 	}
 }

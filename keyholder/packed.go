@@ -111,8 +111,8 @@ func (r *Reader) decode(obj *transport.Object, p *parts, sealed []byte) ([]*Resu
 	}
 	var slots, answers []float64
 	var err error
-	if m := p.all[0].want.model; m != nil {
-		answers, err = r.decryptModel(obj, m)
+	if opener := p.all[0].want.opener; opener != nil {
+		answers, err = r.decryptWhole(obj, opener)
 	} else {
 		slots, err = r.decrypt(obj, p.ciphertext, magnitude)
 	}
@@ -124,7 +124,7 @@ func (r *Reader) decode(obj *transport.Object, p *parts, sealed []byte) ([]*Resu
 	for i := range p.all {
 		m, want := &p.all[i].meta, p.all[i].want
 		values := answers
-		if want.model == nil {
+		if want.opener == nil {
 			values = want.out.Values(slots)
 		}
 		out[i] = &Result{

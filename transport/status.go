@@ -33,7 +33,7 @@ type StreamStatus struct {
 	Every    int64 // length of a window by time in nanoseconds; 0: by count
 	Channels []ChannelStatus
 	Places   int // that share a ciphertext; 0: none
-	// Resolutions are the widths of the channels' bins, for counts, or of their steps; nil: none.
+	// Resolutions are the widths of the channels' bins, for counts, or of their steps, for whole numbers; nil: none.
 	Resolutions []float64
 }
 

@@ -289,8 +289,8 @@ func (c *checker) layout(i int) *seal.Stream {
 	if cfg.Compact() > 0 {
 		return c.compact(i)
 	}
-	if cfg.Steps() {
-		return c.steps(i)
+	if cfg.Whole() {
+		return c.whole(i)
 	}
 	s := &seal.Stream{Config: cfg, Level: cfg.LevelAt(params.Depth()), Layout: cfg.LayoutHash(),
 		Place: c.cfg.PlaceIn(cfg),
@@ -343,8 +343,8 @@ func (c *checker) compact(i int) *seal.Stream {
 		Topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
 }
 
-// steps checks one stream of mode steps against the parameters.
-func (c *checker) steps(i int) *seal.Stream {
+// whole checks one stream of whole numbers against the parameters.
+func (c *checker) whole(i int) *seal.Stream {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
 	if !c.params.Integers() {
 		c.fail(at+".params", "use one of "+strings.Join(henc.IntegerNames(), ", "),
@@ -353,10 +353,15 @@ func (c *checker) steps(i int) *seal.Stream {
 	}
 	if c.cfg.Keys.Mode == config.KeyModeSymmetric {
 		c.fail("keys.mode", `write "mode: public"`,
-			errors.New("rows of whole numbers are encrypted with the public key"))
+			errors.New("whole numbers are encrypted with the public key"))
 		return nil
 	}
-	if _, _, err := seal.Row(cfg, c.params); err != nil {
+	if cfg.Digits() {
+		if _, _, err := seal.Digits(cfg, c.params); err != nil {
+			c.fail(at+".window", "use fewer samples a window, a coarser resolution, or params: bfv14", err)
+			return nil
+		}
+	} else if _, _, err := seal.Row(cfg, c.params); err != nil {
 		c.fail(at+".channels", "use coarser resolutions, fewer channels, or params: bfv14", err)
 		return nil
 	}

@@ -349,7 +349,7 @@ func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFil
 		o.compactPrecision(s.Config)
 		return o, nil
 	}
-	if s.Config.Steps() {
+	if s.Config.Whole() {
 		return o, o.stepPrecision(s.Config, k.Context.Parameters())
 	}
 	precision(k, o, s.Config, out.Meta.Scale)
@@ -391,13 +391,22 @@ func (o *StreamOutlook) compactPrecision(s config.Stream) {
 	}
 }
 
-// stepPrecision fills in what rounding to steps moves the readings of a row by; encryption moves them by nothing.
+// stepPrecision fills in what rounding to steps moves the readings by; encryption moves them by nothing.
 func (o *StreamOutlook) stepPrecision(s config.Stream, p henc.Parameters) error {
-	code, grids, err := seal.Row(s, p)
-	if err != nil {
-		return err
+	var grids []config.Grid
+	if s.Digits() {
+		w, grid, err := seal.Digits(s, p)
+		if err != nil {
+			return err
+		}
+		o.Room, grids = w.Numbers(), []config.Grid{grid}
+	} else {
+		code, all, err := seal.Row(s, p)
+		if err != nil {
+			return err
+		}
+		o.RowBits, grids = code.Size(), all
 	}
-	o.RowBits = code.Size()
 	for i, g := range grids {
 		o.PrecisionBits = max(o.PrecisionBits, math.Log2(float64(g.Bins+1)))
 		o.Channels = append(o.Channels, ChannelOutlook{Name: s.Channels[i].Name, Unit: s.Channels[i].Unit,
@@ -434,13 +443,19 @@ func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, e
 // doubts returns warnings about one stream.
 func (o StreamOutlook) doubts(slots int) []string {
 	var out []string
-	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 && o.Precision == 0 && o.RowBits == 0 {
-		more := "longer windows"
+	used := float64(o.SlotsUsed) / float64(slots)
+	if o.Room > 0 {
+		used = float64(o.Samples) / float64(o.Room)
+	}
+	if used < 0.05 && o.Precision == 0 && o.RowBits == 0 {
+		more := "longer windows or more channels"
 		if o.Bins > 0 {
-			more = "finer resolutions"
+			more = "finer resolutions or more channels"
+		} else if o.Room > 0 {
+			more = "longer windows"
 		}
-		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; %s or more channels cost no more "+
-			"bytes", o.Name, 100*used, more))
+		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; %s cost no more bytes", o.Name,
+			100*used, more))
 	}
 	return append(out, o.absent...)
 }

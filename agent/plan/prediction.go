@@ -63,6 +63,7 @@ type StreamOutlook struct {
 	Precision     int     `json:"precision,omitempty"` // of compact windows, in bits; 0: it is none
 	Readings      int     `json:"readings,omitempty"`  // that a compact window sends
 	RowBits       int     `json:"row_bits,omitempty"`  // of a row of whole numbers; 0: it is none
+	Room          int     `json:"room,omitempty"`      // for samples of mode digits in a window; 0: it is none
 	Places        int     `json:"places,omitempty"`    // that share a ciphertext; 0: none
 	Place         int     `json:"place,omitempty"`     // of the device
 	WindowSeconds float64 `json:"window_s"`            // 0 for a replay

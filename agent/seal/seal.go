@@ -28,8 +28,8 @@ func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) 
 	if s.Config.Compact() > 0 {
 		return k.sealCompact(s, w, id, clock)
 	}
-	if s.Config.Steps() {
-		return k.sealSteps(s, w, id, clock)
+	if s.Config.Whole() {
+		return k.sealWhole(s, w, id, clock)
 	}
 	first := s.Config.Place(s.Place, k.Context.Parameters().Slots())
 	if s.slots == nil {

@@ -8,18 +8,19 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bfv"
+	"github.com/hencedge/hencedge/henc/bfv/compare"
 	"github.com/hencedge/hencedge/henc/bfv/steps"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
 
-// whole is what rows of whole numbers are encrypted with.
+// whole is what whole numbers are encrypted with.
 type whole struct {
 	ctx       *bfv.Context
 	encryptor *bfv.Encryptor
 }
 
-// useWhole makes the encryptor of rows, for parameters that hold whole numbers.
+// useWhole makes the encryptor of whole numbers, for parameters that hold whole numbers.
 func (k *Keys) useWhole(pk *henc.PublicKey) error {
 	ctx, err := bfv.ContextOf(k.Context)
 	if err != nil {
@@ -55,40 +56,91 @@ func Row(s config.Stream, p henc.Parameters) (*steps.Code, []config.Grid, error)
 	return code, grids, nil
 }
 
-// sealSteps encodes, encrypts and signs a window of one row.
-func (k *Keys) sealSteps(s *Stream, w *source.Window, id Identity, clock role.Clock) (*Sealed, error) {
-	if k.whole == nil {
-		return nil, errors.New("there is no key of whole numbers")
+// Digits returns how the samples of a stream of mode digits stand in a ciphertext, and the steps of its channel. It
+// fails if there is not one channel, or no room for a window.
+func Digits(s config.Stream, p henc.Parameters) (compare.Window, config.Grid, error) {
+	fail := func(err error) (compare.Window, config.Grid, error) { return compare.Window{}, config.Grid{}, err }
+	if len(s.Channels) != 1 {
+		return fail(fmt.Errorf("a stream of mode digits has one channel, not %d", len(s.Channels)))
 	}
-	code, grids, err := Row(s.Config, k.Context.Parameters())
+	g, err := s.Channels[0].StepGrid()
 	if err != nil {
-		return nil, err
+		return fail(fmt.Errorf("channel %s: %w", s.Channels[0].Name, err))
+	}
+	integers, err := bfv.NewParameters(p, henc.DefaultT)
+	if err != nil {
+		return fail(err)
+	}
+	w, err := compare.NewWindow(integers, g.Bins)
+	if err != nil {
+		return fail(err)
+	}
+	if s.Window.Samples > w.Numbers() {
+		return fail(fmt.Errorf("a window has %d samples; %s has room for %d of %d bits", s.Window.Samples, p.Name(),
+			w.Numbers(), w.Bits()))
+	}
+	return w, g, nil
+}
+
+// encodeWhole encodes a window of whole numbers. It also returns these, the steps of the readings.
+func (k *Keys) encodeWhole(s *Stream, w *source.Window) (*bfv.Plaintext, []int, error) {
+	p := k.Context.Parameters()
+	if s.Config.Digits() {
+		digits, grid, err := Digits(s.Config, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(w.Values) != 1 {
+			return nil, nil, fmt.Errorf("readings of %d channels, there is 1", len(w.Values))
+		}
+		row := make([]int, len(w.Values[0]))
+		for i, v := range w.Values[0] {
+			row[i] = grid.Nearest(v)
+		}
+		pt, err := digits.Encode(k.whole.ctx, row)
+		return pt, row, err
+	}
+	code, grids, err := Row(s.Config, p)
+	if err != nil {
+		return nil, nil, err
 	}
 	if len(w.Values) != len(grids) {
-		return nil, fmt.Errorf("readings of %d channels, a row has %d", len(w.Values), len(grids))
+		return nil, nil, fmt.Errorf("readings of %d channels, a row has %d", len(w.Values), len(grids))
 	}
-	row, values := make([]int, len(grids)), make([]float64, len(grids))
-	defer clear(row)
-	defer clear(values)
+	row := make([]int, len(grids))
 	for i, g := range grids {
 		if len(w.Values[i]) != 1 {
-			return nil, fmt.Errorf("channel %s has %d samples, a row has 1", s.Config.Channels[i].Name,
+			return nil, nil, fmt.Errorf("channel %s has %d samples, a row has 1", s.Config.Channels[i].Name,
 				len(w.Values[i]))
 		}
 		row[i] = g.Nearest(w.Values[i][0])
-		values[i] = float64(row[i])
+	}
+	pt, err := steps.Encode(k.whole.ctx, code, row)
+	return pt, row, err
+}
+
+// sealWhole encodes, encrypts and signs a window of whole numbers.
+func (k *Keys) sealWhole(s *Stream, w *source.Window, id Identity, clock role.Clock) (*Sealed, error) {
+	if k.whole == nil {
+		return nil, errors.New("there is no key of whole numbers")
+	}
+	began := clock.Mono()
+	pt, row, err := k.encodeWhole(s, w)
+	defer clear(row)
+	if err != nil {
+		return nil, err
+	}
+	defer k.whole.ctx.Wipe(pt)
+	values := make([]float64, len(row))
+	defer clear(values)
+	for i, v := range row {
+		values[i] = float64(v)
 	}
 	seed, err := k.seed(s, id, values, henc.DefaultT)
 	if err != nil {
 		return nil, err
 	}
 	defer seed.Wipe()
-	began := clock.Mono()
-	pt, err := steps.Encode(k.whole.ctx, code, row)
-	if err != nil {
-		return nil, err
-	}
-	defer k.whole.ctx.Wipe(pt)
 	ct, err := k.whole.encryptor.Encrypt(pt, seed)
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)

@@ -3,6 +3,7 @@ package seal
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,9 +26,18 @@ func stepsStream() config.Stream {
 	return s
 }
 
-// TestSteps: a row is encrypted as the bits of its nearest steps, whose header names the plaintext modulus.
-func TestSteps(t *testing.T) {
-	s := stepsStream()
+// wholeRig seals windows of whole numbers and opens them again.
+type wholeRig struct {
+	t      *testing.T
+	stream config.Stream
+	keys   *Keys
+	key    *secret.Key
+	ints   *bfv.Context
+	opener *transport.Verifier
+}
+
+func newWholeRig(t *testing.T, s config.Stream) *wholeRig {
+	t.Helper()
 	params, err := henc.Named(s.Params)
 	if err != nil {
 		t.Fatal(err)
@@ -52,21 +62,9 @@ func TestSteps(t *testing.T) {
 	t.Cleanup(k.Wipe)
 	cfg := &config.Agent{Device: "board1", Streams: []config.Stream{s}}
 	k.Load(cfg, Given{Public: public, Signing: signing}, func(path string, err error) { t.Errorf("%s: %v", path, err) })
-	code, _, err := Row(s, params)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ints, err := bfv.ContextOf(ctx)
 	if err != nil {
 		t.Fatal(err)
-	}
-	seal := func(values ...float64) (*Sealed, error) {
-		w := &source.Window{Samples: 1, Start: time.Unix(1, 0), End: time.Unix(2, 0)}
-		for _, v := range values {
-			w.Values = append(w.Values, []float64{v})
-		}
-		return k.Seal(&Stream{Config: s, Level: params.MaxLevel(), Scale: henc.DefaultT, Layout: s.LayoutHash()}, w,
-			Identity{Device: "board1", Boot: 1, Sequence: 1}, testrig.NewClock())
 	}
 	trust := transport.NewTrustStore()
 	if err := trust.AddDevice("board1", signing.Public()); err != nil {
@@ -79,6 +77,42 @@ func TestSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return &wholeRig{t, s, k, key, ints, verifier}
+}
+
+// seal seals a window with the samples of each channel.
+func (r *wholeRig) seal(channels ...[]float64) (*Sealed, error) {
+	w := &source.Window{Samples: len(channels[0]), Start: time.Unix(1, 0), End: time.Unix(2, 0), Values: channels}
+	p := r.keys.Context.Parameters()
+	return r.keys.Seal(&Stream{Config: r.stream, Level: p.MaxLevel(), Scale: henc.DefaultT,
+		Layout: r.stream.LayoutHash()}, w, Identity{Device: "board1", Boot: 1, Sequence: 1}, testrig.NewClock())
+}
+
+// open returns the ciphertext of a window, whose header it checks.
+func (r *wholeRig) open(out *Sealed, samples int) *bfv.Ciphertext {
+	r.t.Helper()
+	obj, err := transport.Open(out.Object, r.opener)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if m := obj.Meta; m.Scale != henc.DefaultT || m.Level != 0 || m.Samples != uint32(samples) ||
+		len(obj.Body) != out.Body {
+		r.t.Errorf("header %+v", m)
+	}
+	ct, err := r.ints.Unmarshal(obj.Body, r.ints.Parameters().Noise().FreshPK())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return ct
+}
+
+// TestSteps: a row is encrypted as the bits of its nearest steps, whose header names the plaintext modulus.
+func TestSteps(t *testing.T) {
+	r := newWholeRig(t, stepsStream())
+	code, _, err := Row(r.stream, r.keys.Context.Parameters())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		values []float64
 		row    []int
@@ -86,22 +120,11 @@ func TestSteps(t *testing.T) {
 		{[]float64{-40, 300}, []int{0, 0}}, {[]float64{125, 1100}, []int{660, 40000}},
 		{[]float64{20.1, 1013.249}, []int{240, 35662}}, {[]float64{-400, 2000}, []int{0, 40000}},
 	} {
-		out, err := seal(c.values...)
+		out, err := r.seal(c.values[:1], c.values[1:])
 		if err != nil {
 			t.Fatal(err)
 		}
-		obj, err := transport.Open(out.Object, verifier)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m := obj.Meta; m.Scale != henc.DefaultT || m.Level != 0 || m.Samples != 1 || len(obj.Body) != out.Body {
-			t.Errorf("header %+v", m)
-		}
-		ct, err := ints.Unmarshal(obj.Body, ints.Parameters().Noise().FreshPK())
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := secret.NewIntegerDecryptor(ints, key).Coeffs(ct)
+		got, err := secret.NewIntegerDecryptor(r.ints, r.key).Coeffs(r.open(out, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,10 +140,60 @@ func TestSteps(t *testing.T) {
 			t.Errorf("%v: the bits are not those of %v", c.values, c.row)
 		}
 	}
-	if _, err := seal(1); err == nil {
+	if _, err := r.seal([]float64{1}); err == nil {
 		t.Error("a row of one reading was sealed for two channels")
 	}
-	if err := (&Keys{Context: ctx}).useSecret(key); !errors.Is(err, ErrKey) {
+	if _, err := r.seal([]float64{1, 2}, []float64{400, 500}); err == nil {
+		t.Error("two rows were sealed as one")
+	}
+	if err := (&Keys{Context: r.keys.Context}).useSecret(r.key); !errors.Is(err, ErrKey) {
 		t.Errorf("symmetric: %v", err)
+	}
+}
+
+// TestDigits: samples are encrypted as the digits of their nearest steps, in the slots that docs/wire-format.md names.
+func TestDigits(t *testing.T) {
+	s := config.Stream{Name: "level", Mode: config.ModeDigits, Params: "bfv13", Interval: time.Second,
+		Window:   config.Window{Samples: 200},
+		Channels: []config.Channel{{Name: "h", Unit: "m", Range: [2]float64{0, 4}, Resolution: 0.001}}}
+	s.SetDefaults()
+	r := newWholeRig(t, s)
+	values := []float64{0, 4, 1.2344, 1.2346, -3, 17, 0.001, 2.048, 3.999}
+	steps := []int{0, 4000, 1234, 1235, 0, 4000, 1, 2048, 3999}
+	for len(values) < 150 { // the second row of slots too
+		values, steps = append(values, float64(len(values))/100), append(steps, 10*len(values))
+	}
+	out, err := r.seal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := secret.NewIntegerDecryptor(r.ints, r.key).Slots(r.open(out, len(values)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lanes = 8192 / 2 / 32 // 8 digits of 4 places
+	want := make([]uint64, 8192)
+	for i, v := range steps {
+		for d := range 8 {
+			for k := 1; k <= 3; k++ {
+				if v>>(2*d)&3 >= k {
+					want[i/lanes*4096+(4*d+k)*lanes+i%lanes] = 1
+				}
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Error("the slots are not those of the samples' digits")
+	}
+	if _, err := r.seal(values, values); err == nil {
+		t.Error("two channels were sealed as one")
+	}
+	if _, _, err := Digits(stepsStream(), r.keys.Context.Parameters()); err == nil {
+		t.Error("digits of two channels")
+	}
+	s.Window.Samples = 257
+	_, _, err = Digits(s, r.keys.Context.Parameters())
+	if err == nil || !strings.Contains(err.Error(), "room for 256") {
+		t.Errorf("a window that is too long: %v", err)
 	}
 }

@@ -137,7 +137,9 @@ func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 		how = fmt.Sprintf("compact windows of %d bits", s.Precision)
 	}
 	what := "of " + cli.Plural(s.Samples, "sample")
-	if s.RowBits > 0 {
+	if s.Room > 0 {
+		what, how = what+" in digits", "public keys"
+	} else if s.RowBits > 0 {
 		what, how = fmt.Sprintf("in a row of %d bits", s.RowBits), "public keys"
 	}
 	fmt.Fprintf(out, "stream %s: %s %s%s, %s, %s\n", s.Name, cli.Plural(len(s.Channels), "channel"), what, counted,
@@ -145,6 +147,8 @@ func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 	switch {
 	case s.Precision > 0:
 		fmt.Fprintf(out, "  readings   %d, sent as %d", s.SlotsUsed, s.Readings)
+	case s.Room > 0:
+		fmt.Fprintf(out, "  samples    %d of %d", s.Samples, s.Room)
 	case s.RowBits > 0:
 		fmt.Fprintf(out, "  bits       %d of %d", s.RowBits, p.Slots)
 	default:

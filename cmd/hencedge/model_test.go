@@ -113,10 +113,11 @@ func modelAgrees(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Logf("%s", fmt.Sprintf("%d results of %s agree", len(got), args[1]))
 }
 
-// TestModels runs models of scikit-learn and XGBoost through all roles.
+// TestModels runs models of scikit-learn and XGBoost, and a private comparison, through all roles.
 func TestModels(t *testing.T) {
 	s := &services{all: map[string]*service{}}
 	cmds := s.commands()
 	cmds["trees"], cmds["rows"], cmds["agrees"] = unpackModel, modelRows, modelAgrees
+	cmds["heights"], cmds["lower"] = writeHeights, lowerAgrees
 	testscript.Run(t, testscript.Params{Dir: filepath.Join("testdata", "model"), RequireExplicitExec: true, Cmds: cmds})
 }

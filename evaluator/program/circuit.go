@@ -25,7 +25,9 @@ type Circuit struct {
 	sh      shape
 	lo, hi  float64 // range of the value before the root
 	policy  policy
-	across  *across // of a program across the devices of a class; nil for others
+	// compared is what private_less compares; nil for other programs.
+	compared *Comparison
+	across   *across // of a program across the devices of a class; nil for others
 }
 
 var _ Routine = (*Circuit)(nil)
@@ -38,13 +40,18 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if err := prog.check(params.Name(), params.Slots()); err != nil {
 		return nil, err
 	}
-	if params.Integers() != (prog.Model != nil) {
-		return nil, &Error{Program: prog.Name, Kind: ErrParams,
-			Message: fmt.Sprintf("a model needs parameters for whole "+
-				"numbers, an expression those for real ones; the inputs are under %s", params.Name())}
+	for _, v := range prog.Vars {
+		if v.Stream.Whole() != params.Integers() {
+			return nil, &Error{Program: prog.Name, Kind: ErrParams,
+				Message: fmt.Sprintf("streams of modes steps and digits need parameters for whole numbers, others "+
+					"those for real ones; the inputs are under %s", params.Name())}
+		}
 	}
-	if prog.Model != nil {
+	switch {
+	case prog.Model != nil:
 		return modelCircuit(prog, params), nil
+	case params.Integers():
+		return compareWindows(prog, params)
 	}
 	src, tree, err := parse(prog.Name, prog.Expr)
 	if err != nil {
@@ -81,28 +88,60 @@ func modelCircuit(prog Source, params henc.Parameters) *Circuit {
 			added: 1}}
 }
 
-// Model returns the model that is evaluated in place of an expression; nil: there is none. The result is then the body
-// that answer.Model describes, under the level and scale of the row.
+// Opener turns the body of a result of whole numbers into values. decrypt returns the slots of one of its ciphertexts.
+// It fails with answer.ErrModel if the body has not the ciphertexts of such a result, and as decrypt does, but not for
+// what they decrypt to.
+type Opener interface {
+	Open(body []byte, decrypt func(ciphertext []byte) ([]uint64, error)) ([]float64, error)
+}
+
+// Opener returns how a result of whole numbers is read; nil: it is one of real numbers.
+func (c *Circuit) Opener() Opener {
+	switch {
+	case c.prog.Model != nil:
+		return c.prog.Model
+	case c.compared != nil:
+		return c.compared
+	}
+	return nil
+}
+
+// Whole reports whether the circuit computes on whole numbers: a model, or a comparison. The result is then a body that
+// package answer begins, under the level and scale of the inputs.
+func (c *Circuit) Whole() bool { return c.Opener() != nil }
+
+// Model returns the model that is evaluated in place of an expression; nil: there is none.
 func (c *Circuit) Model() *answer.Model { return c.prog.Model }
 
 // Plan returns how the model is evaluated; nil at the key holder.
 func (c *Circuit) Plan() *rangecover.Plan { return c.prog.Plan }
 
 // NeedsRelin reports whether a run multiplies ciphertexts and so needs the relinearisation key.
-func (c *Circuit) NeedsRelin() bool { return c.prog.Model != nil || c.routine.NeedsRelin() }
+func (c *Circuit) NeedsRelin() bool { return c.Whole() || c.routine.NeedsRelin() }
 
-// Peak bounds the memory of a run, in bytes: of a model that of the bits of a row and of its results.
+// Peak bounds the memory of a run, in bytes: of a model that of the bits of a row and of its results, of a comparison
+// that of everything that it computes.
 func (c *Circuit) Peak() int64 {
-	if c.prog.Plan == nil {
+	held := 0
+	switch {
+	case c.compared != nil:
+		cost := c.compared.Window.Cost()
+		held = 3 * (cost.Products + cost.Switches)
+	case c.prog.Plan != nil:
+		counts := c.prog.Plan.Count()
+		held = 2*counts.Bits + 2*counts.Results
+	default:
 		return c.routine.Peak()
 	}
-	counts := c.prog.Plan.Count()
-	return int64(2*counts.Bits+2*counts.Results) * 8 * int64(c.params.N()) * int64(c.params.LimbsAt(c.Level()))
+	return int64(held) * 8 * int64(c.params.N()) * int64(c.params.LimbsAt(c.Level()))
 }
 
 // ResultBytes bounds the length of a result's body.
 func (c *Circuit) ResultBytes() int64 {
 	one := int64(c.params.CiphertextBytes(c.Level(), false))
+	if c.compared != nil {
+		return answer.BodyRoom + one
+	}
 	if c.prog.Plan == nil {
 		return one
 	}
@@ -170,7 +209,7 @@ func (c *Circuit) Packed() bool { return c.prog.Packed }
 
 // Rotations returns the rotations whose Galois keys the program needs, also to fill a pack.
 func (c *Circuit) Rotations() []int {
-	if c.prog.Model != nil {
+	if c.Whole() {
 		return bfv.KeyRotations(c.params)
 	}
 	ks := c.routine.Rotations()
@@ -239,7 +278,7 @@ func (c *Circuit) Range() (low, high float64) {
 
 // Useful reports whether the promised error is below a hundredth of the range
 // of results.
-func (c *Circuit) Useful() bool { return c.prog.Model != nil || useful(c.lo, c.hi, c.out) }
+func (c *Circuit) Useful() bool { return c.Whole() || useful(c.lo, c.hi, c.out) }
 
 // Output says how to read the slots of a decrypted result: value i is
 // A*Re(slot[Slot+i]) + B, then its square root if Sqrt is set, in natural units. Of a histogram
@@ -320,6 +359,8 @@ func (o *Output) Promise() string {
 		return fmt.Sprintf("exact to the bin of %g", o.Counts.grid.Width())
 	case o.Whole > 0:
 		return "exact" + o.undecided()
+	case o.Bound == 0:
+		return "exact"
 	}
 	return fmt.Sprintf("error at most %.2g", o.Bound) + o.undecided()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/model/answer"
 	"github.com/hencedge/hencedge/evaluator/model/rangecover"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bfv"
 )
 
 // Explanation tells what a circuit does, needs and promises. Its JSON form is
@@ -54,6 +55,9 @@ type Explanation struct {
 	// Model is there for a model, which has no Steps.
 	Model *ModelInfo `json:"model,omitempty"`
 
+	// Comparison is there for private_less, which has no Steps.
+	Comparison *ComparisonInfo `json:"comparison,omitempty"`
+
 	Keys  KeyInfo    `json:"keys"`
 	Steps []StepInfo `json:"steps"`
 }
@@ -71,6 +75,21 @@ type ModelInfo struct {
 	PlainProducts int `json:"plain_products"`
 	Ciphertexts   int `json:"result_ciphertexts"`
 	// Seconds is about what one row takes on one core of the machine that docs/models.md names.
+	Seconds float64 `json:"core_seconds"`
+}
+
+// ComparisonInfo tells what private_less compares, and what a pair of windows costs.
+type ComparisonInfo struct {
+	Less       string  `json:"less"` // the answer is 1 where its sample is below that of Than
+	Than       string  `json:"than"`
+	Resolution float64 `json:"resolution"` // of the samples, in Unit
+	Unit       string  `json:"unit"`
+	Bits       int     `json:"bits"` // of a sample
+	Room       int     `json:"room"` // for samples in a window, at most
+	Products   int     `json:"products"`
+	// Spare is how many bits of noise are left, at least.
+	Spare float64 `json:"spare_bits"`
+	// Seconds is about what a pair of windows takes on one core of the machine that docs/models.md names.
 	Seconds float64 `json:"core_seconds"`
 }
 
@@ -232,8 +251,8 @@ func (c *Circuit) least() *LeastLevel {
 
 // Explain describes the circuit.
 func (c *Circuit) Explain() Explanation {
-	if c.prog.Model != nil {
-		return c.explainModel()
+	if c.Whole() {
+		return c.explainWhole()
 	}
 	e := Explanation{
 		Program: c.prog.Name, Expr: c.prog.Expr, Class: c.prog.Class,
@@ -263,11 +282,10 @@ func (c *Circuit) Explain() Explanation {
 	return e
 }
 
-// explainModel is Explain for a model.
-func (c *Circuit) explainModel() Explanation {
-	info := &ModelInfo{Model: *c.prog.Model, Learned: c.prog.Model.Learned(), Legend: c.prog.Model.Legend()}
+// explainWhole is Explain for a model or a comparison.
+func (c *Circuit) explainWhole() Explanation {
 	e := Explanation{Program: c.prog.Name, Expr: c.prog.Expr, Class: c.prog.Class, Params: c.params.Name(),
-		MaxLevel: c.params.Depth(), Result: c.resultInfo(), Model: info, Steps: []StepInfo{},
+		MaxLevel: c.params.Depth(), Result: c.resultInfo(), Steps: []StepInfo{},
 		Keys: KeyInfo{Relinearise: true, Rotations: c.Rotations()}}
 	e.Keys.Count = len(e.Keys.Rotations) + 2 // conjugation too
 	e.Keys.Bytes = e.Keys.Count * c.params.SwitchingKeyBytes()
@@ -278,15 +296,36 @@ func (c *Circuit) explainModel() Explanation {
 	for _, in := range c.Inputs() {
 		e.Inputs = append(e.Inputs, c.inputInfo(in))
 	}
-	if c.prog.Plan != nil {
-		n := c.prog.Plan.Count()
-		info.Terms, info.Blocks, info.RowBits = n.Terms, n.Blocks, n.Bits
-		info.Products, info.PlainProducts, info.Ciphertexts = n.Products, n.PlainProducts, n.Results
-		e.Depth, e.KeySwitch = n.Depth, n.Switches+n.Products
-		e.LimbSwitches = e.KeySwitch * c.params.Dnum(c.Level()) * (c.params.LimbsAt(c.Level()) + len(c.params.P()))
-		info.Seconds = n.Time(coreCosts(c.params), 1).Seconds()
+	n := rangecover.Counts{}
+	if c.compared != nil {
+		cost := c.compared.Window.Cost()
+		n.Depth, n.Products, n.Switches = cost.Depth, cost.Products, cost.Switches
+		e.Comparison = c.comparisonInfo(n)
+	} else {
+		info := &ModelInfo{Model: *c.prog.Model, Learned: c.prog.Model.Learned(), Legend: c.prog.Model.Legend()}
+		if c.prog.Plan != nil {
+			n = c.prog.Plan.Count()
+			info.Terms, info.Blocks, info.RowBits = n.Terms, n.Blocks, n.Bits
+			info.Products, info.PlainProducts, info.Ciphertexts = n.Products, n.PlainProducts, n.Results
+			info.Seconds = n.Time(coreCosts(c.params), 1).Seconds()
+		}
+		e.Model = info
 	}
+	e.Depth, e.KeySwitch = n.Depth, n.Switches+n.Products
+	e.LimbSwitches = e.KeySwitch * c.params.Dnum(c.Level()) * (c.params.LimbsAt(c.Level()) + len(c.params.P()))
 	return e
+}
+
+// comparisonInfo describes private_less.
+func (c *Circuit) comparisonInfo(n rangecover.Counts) *ComparisonInfo {
+	k := c.compared
+	info := &ComparisonInfo{Less: k.Less.String(), Than: k.Than.String(), Resolution: k.grid.Width(), Unit: k.unit,
+		Bits: k.Window.Bits(), Room: k.Window.Numbers(), Products: n.Products,
+		Seconds: n.Time(coreCosts(c.params), 1).Seconds()}
+	if p, err := bfv.NewParameters(c.params, henc.DefaultT); err == nil {
+		info.Spare = k.Window.Budget(p)
+	}
+	return info
 }
 
 // coreCosts are the times of operations on one core, measured on the machine that docs/models.md names under bfv13, and

@@ -42,12 +42,21 @@ func (e Explanation) Text() string {
 				size(in.Bytes))
 			continue
 		}
+		if k := e.Comparison; k != nil {
+			line("input", "%s: %d samples of %d bits in digits, whole numbers modulo %d, %s", in.Name, in.Samples,
+				k.Bits, henc.DefaultT, size(in.Bytes))
+			continue
+		}
 		line("input", "%s: %d samples%s, level %d, scale 2^%.2f, %s (%s symmetric)", in.Name, in.Samples, of,
 			in.Level, in.LogScale,
 			size(in.Bytes), size(in.SeededBytes))
 	}
 	if e.Model != nil {
 		e.Model.text(line, &e)
+		return b.String()
+	}
+	if e.Comparison != nil {
+		e.Comparison.text(line, &e)
 		return b.String()
 	}
 	e.Result.text(line, e.Fleet)
@@ -115,6 +124,23 @@ func (m *ModelInfo) text(line func(name, format string, args ...any), e *Explana
 	line("cost", "a row: %d products, %d products with plaintexts, %d key switches; about %.2g s of one core",
 		m.Products,
 		m.PlainProducts, e.KeySwitch, m.Seconds)
+}
+
+// text tells what is compared and what that costs, line by line.
+func (k *ComparisonInfo) text(line func(name, format string, args ...any), e *Explanation) {
+	what := "one value"
+	if e.Result.Count > 1 {
+		what = fmt.Sprintf("%d values, one for each sample", e.Result.Count)
+	}
+	line("result", "%s, %s", what, size(e.Result.Bytes))
+	line("read as", "1 where a sample of %s is below that of %s, else 0, also where they are equal", k.Less, k.Than)
+	line("promise", "exact, for readings rounded to whole steps of %g %s", k.Resolution, k.Unit)
+	line("learned", "by the key holder: these answers, and no readings; the noise of results is not flooded")
+	line("room", "for %d samples of %d bits in a window", k.Room, k.Bits)
+	line("depth", "%d, with %.0f bits of noise to spare", e.Depth, k.Spare)
+	line("keys", "%d, which are the same for every program under %s (%s)", e.Keys.Count, e.Params, size(e.Keys.Bytes))
+	line("cost", "a pair of windows: %d products, %d key switches; about %.2g s of one core", k.Products, e.KeySwitch,
+		k.Seconds)
 }
 
 // text tells what the key holder gets, line by line.

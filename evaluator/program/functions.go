@@ -46,6 +46,8 @@ var functions = map[string]function{
 	"max":      {"max(x)", 1, 2, "largest sample, or the larger of two values"},
 	"last":     {"last(x, k)", 2, 2, "the k newest windows of a histogram as one"},
 
+	privateLess: {"private_less(x, y)", 2, 2, "1 where a sample of x is below that of y; alone, of mode digits"},
+
 	"fleet.sum":  {"fleet.sum(x)", 1, 1, "sum of the samples of all devices of a class"},
 	"fleet.mean": {"fleet.mean(x)", 1, 1, "arithmetic mean over all samples of all devices of a class"},
 	"fleet.var":  {"fleet.var(x)", 1, 1, "population variance over all samples of all devices of a class"},

@@ -234,6 +234,11 @@ func (g *graph) call(t ast.Node, name string, args []ast.Node, sc scope, depth i
 		return g.fail(ErrType, t, "write "+f.args, "%s has %d arguments, %s takes %d", g.text(t),
 			len(args), name, f.min)
 	}
+	if name == privateLess {
+		return g.fail(ErrParams, t, "give both streams mode: digits and params: bfv13, at their devices too; or write "+
+			"x < y with resolution: in the program",
+			"%s compares streams of mode digits, and its inputs are of other modes", g.text(t))
+	}
 	if name == "lag" || name == "prev" {
 		return g.lag(t, name, args, sc, depth)
 	}

@@ -128,6 +128,11 @@ func FuzzPublished(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
+	compared := Publish(of("private_less(a, b)", tanks(), "a", "b"), mustParams(f, "bfv13"), "", "")
+	if b, err = MarshalPublished(&compared); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
 	f.Add([]byte{0xa0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := UnmarshalPublished(b)

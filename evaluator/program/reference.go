@@ -194,6 +194,9 @@ func (r *reference) call(name string, args []ast.Node, sc refScope) (value, erro
 	if name == "last" {
 		return r.last(args, sc)
 	}
+	if name == privateLess {
+		return r.privateLess(args, sc)
+	}
 	a, err := r.eval(args[0], sc)
 	if err != nil {
 		return a, err
@@ -350,4 +353,28 @@ func zip(a, b value, f func(x, y float64) float64) (value, error) {
 		out[i] = f(a.v[i], b.v[i])
 	}
 	return value{v: out}, nil
+}
+
+// privateLess compares the steps that devices round samples to.
+func (r *reference) privateLess(args []ast.Node, sc refScope) (value, error) {
+	var steps [2][]int
+	for i, a := range args {
+		w, err := r.eval(a, sc)
+		if err != nil {
+			return w, err
+		}
+		v := r.prog.Vars[a.(*ast.IdentifierNode).Value] // lower let nothing else pass
+		grid, err := v.Stream.Channels[v.Channel].StepGrid()
+		if err != nil {
+			return w, err
+		}
+		for _, x := range w.v {
+			steps[i] = append(steps[i], grid.Nearest(x))
+		}
+	}
+	out := value{v: make([]float64, min(len(steps[0]), len(steps[1])))}
+	for i := range out.v {
+		out.v[i] = truth("<", float64(steps[0][i]), float64(steps[1][i]))
+	}
+	return out, nil
 }

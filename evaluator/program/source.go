@@ -112,7 +112,11 @@ func (s *Source) check(params string, slots int) error {
 			if _, err := c.Grid(); st.Histogram() && err != nil {
 				return fail("variable %s: %s channel %s: %v", name, where, c.Name, err)
 			}
-			if _, err := c.StepGrid(); st.Steps() && err != nil {
+			if st.Digits() && len(st.Channels) != 1 {
+				return fail("variable %s: %s has %d channels, a stream of mode digits has one", name, where,
+					len(st.Channels))
+			}
+			if _, err := c.StepGrid(); st.Whole() && err != nil {
 				return fail("variable %s: %s channel %s: %v", name, where, c.Name, err)
 			}
 		}
@@ -127,7 +131,7 @@ func (s *Source) check(params string, slots int) error {
 	}
 	for _, name := range sortedKeys(s.Vars) {
 		if v := s.Vars[name]; v.Stream.Steps() {
-			return fail("variable %s: %s holds whole steps, which only a model: reads", name,
+			return fail("variable %s: %s holds rows of whole steps, which only a model: reads", name,
 				Input{Device: v.Device, Stream: v.Stream.Name})
 		}
 	}
@@ -263,7 +267,7 @@ func sortedKeys[V any](m map[string]V) []string {
 // p: 2^LogScale, or the parameters' own scale at the stream's level. Of compact windows it is what
 // bootstrapping gives, and of whole numbers the plaintext modulus, as headers have it.
 func InputScale(p henc.Parameters, st config.Stream) float64 {
-	if st.Steps() {
+	if st.Whole() {
 		return henc.DefaultT
 	}
 	if st.Compact() > 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/model/answer"
@@ -43,6 +44,9 @@ func TestProgramVectors(t *testing.T) {
 	row := config.Stream{Name: "row", Params: "bfv13", Packing: config.PackingSteps, Window: config.Window{Samples: 1},
 		Channels: []config.Channel{{Name: "t", Unit: "°C", Range: [2]float64{-40, 85}, Resolution: 0.25},
 			{Name: "h", Unit: "%", Range: [2]float64{0, 100}, Resolution: 1}}}
+	level := config.Stream{Name: "level", Params: "bfv13", Packing: config.PackingDigits,
+		Window: config.Window{Samples: 60, Every: time.Minute}, Channels: []config.Channel{
+			{Name: "height", Unit: "m", Range: [2]float64{0, 4}, Resolution: 0.001}}}
 	worn := &answer.Model{File: "trees.json", SHA256: strings.Repeat("5e", 32), Source: "scikit-learn 1.2.1",
 		Answer: answer.Class, Features: []string{"warmth", "damp"}, Classes: []string{"good", "worn \"out\""},
 		Link: "logistic", Splits: 9, Trees: 2, Outputs: 1, Words: 2, Bits: 14, Divisor: 65536, Error: 0.5, Bound: 70000}
@@ -59,9 +63,12 @@ func TestProgramVectors(t *testing.T) {
 		{Name: "state", Expr: worn.Text(), Model: worn, Vars: map[string]Var{
 			"warmth": {Device: "board-7", Stream: row, Channel: 0},
 			"damp":   {Device: "board-7", Stream: row, Channel: 1}}},
+		{Name: "lower", Expr: "private_less(ours, theirs)", Vars: map[string]Var{
+			"ours":   {Device: "board-7", Stream: level, Channel: 0},
+			"theirs": {Device: "board-8", Stream: level, Channel: 0}}},
 	} {
 		params := mustParams(t, "edge13-d3")
-		if s.Model != nil {
+		if s.Model != nil || s.Name == "lower" {
 			params = mustParams(t, "bfv13")
 		}
 		c, err := Compile(s, params)

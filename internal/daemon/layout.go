@@ -17,7 +17,7 @@ func DescribeStream(s config.Stream) transport.StreamStatus {
 	for _, c := range s.Channels {
 		out.Channels = append(out.Channels, transport.ChannelStatus{Name: c.Name, Unit: c.Unit, Min: c.Range[0],
 			Max: c.Range[1]})
-		if s.Histogram() || s.Steps() {
+		if s.Histogram() || s.Whole() {
 			out.Resolutions = append(out.Resolutions, c.Resolution)
 		}
 	}

@@ -251,31 +251,68 @@ func First(body []byte) ([]byte, error) {
 	return body[BodyRoom:], nil
 }
 
-// Cut cuts the body of a result into ciphertexts. It fails with ErrModel unless it is a whole number of blocks, at
-// least one for each tree.
-func (m *Model) Cut(body []byte) ([]rangecover.Result[[]byte], error) {
+// maxCiphertexts is far above what fits a result.
+const maxCiphertexts = 1 << 12
+
+// Ciphertexts cuts the body of a result into its ciphertexts, at least one. It fails with ErrModel unless they have one
+// length.
+func Ciphertexts(body []byte) ([][]byte, error) {
 	rest, err := First(body)
 	if err != nil {
 		return nil, err
 	}
-	n, each := int64(binary.BigEndian.Uint32(body)), int64(m.Ciphertexts())
-	if n < 1 || int64(len(rest))%n != 0 || n%each != 0 || n/each < int64(m.Trees) {
-		return nil, fmt.Errorf("%w: a result of %d ciphertexts in %d bytes, with %d in a block and at least %d blocks",
-			ErrModel, n, len(rest), each, m.Trees)
-	}
-	size := int64(len(rest)) / n
-	if size == 0 {
+	n := int64(binary.BigEndian.Uint32(body))
+	if n < 1 || n > maxCiphertexts || int64(len(rest))%n != 0 {
 		return nil, fmt.Errorf("%w: a result of %d ciphertexts in %d bytes", ErrModel, n, len(rest))
 	}
-	out := make([]rangecover.Result[[]byte], 0, n/each)
-	for ; len(rest) > 0; rest = rest[each*size:] {
-		r := rangecover.Result[[]byte]{Test: rest[:size]}
-		for k := int64(1); k < each; k++ {
-			r.Values = append(r.Values, rest[k*size:(k+1)*size])
-		}
-		out = append(out, r)
+	size := int64(len(rest)) / n
+	out := make([][]byte, 0, n)
+	for ; len(rest) > 0; rest = rest[size:] {
+		out = append(out, rest[:size])
 	}
 	return out, nil
+}
+
+// Cut cuts the body of a result into ciphertexts. It fails with ErrModel unless it is a whole number of blocks, at
+// least one for each tree.
+func (m *Model) Cut(body []byte) ([]rangecover.Result[[]byte], error) {
+	all, err := Ciphertexts(body)
+	if err != nil {
+		return nil, err
+	}
+	each := m.Ciphertexts()
+	if len(all)%each != 0 || len(all)/each < m.Trees {
+		return nil, fmt.Errorf("%w: a result of %d ciphertexts, with %d in a block and at least %d blocks", ErrModel,
+			len(all), each, m.Trees)
+	}
+	out := make([]rangecover.Result[[]byte], 0, len(all)/each)
+	for ; len(all) > 0; all = all[each:] {
+		out = append(out, rangecover.Result[[]byte]{Test: all[0], Values: all[1:each:each]})
+	}
+	return out, nil
+}
+
+// Open returns the values of a result by its body. decrypt returns the slots of a ciphertext. It fails as Cut and as
+// decrypt do.
+func (m *Model) Open(body []byte, decrypt func([]byte) ([]uint64, error)) ([]float64, error) {
+	blocks, err := m.Cut(body)
+	if err != nil {
+		return nil, err
+	}
+	opened := make([]rangecover.Result[[]uint64], len(blocks))
+	for i, b := range blocks {
+		if opened[i].Test, err = decrypt(b.Test); err != nil {
+			return nil, err
+		}
+		for _, v := range b.Values {
+			one, err := decrypt(v)
+			if err != nil {
+				return nil, err
+			}
+			opened[i].Values = append(opened[i].Values, one)
+		}
+	}
+	return m.Values(opened), nil
 }
 
 // Values returns the values that follow from the slots of a result's ciphertexts. Where these are no result of the

@@ -516,15 +516,15 @@ def layout_hash(stream):
     """stream as in layouts.json."""
     places = stream.get("places", 0)
     packing = stream.get("packing") or "real"
-    counts, steps = packing == "histogram", packing == "steps"
-    version = 4 if steps else 3 if counts else 2 if places else 1
+    counts, whole = packing == "histogram", packing in ("steps", "digits")
+    version = 4 if whole else 3 if counts else 2 if places else 1
     b = string(f"hencedge layout v{version}") + string(stream["name"]) + string(stream["params"])
     b += struct.pack(">q", stream["log_scale"]) + string(packing)
-    b += struct.pack(">2q", stream["samples"], stream["every_ns"]) + (struct.pack(">q", places) if (places or counts) and not steps else b"")
+    b += struct.pack(">2q", stream["samples"], stream["every_ns"]) + (struct.pack(">q", places) if (places or counts) and not whole else b"")
     b += struct.pack(">q", len(stream["channels"]))
     for c in stream["channels"]:
         b += string(c["name"]) + string(c["unit"]) + struct.pack(">2d", *(float(x) + 0.0 for x in c["range"]))
-        b += struct.pack(">d", float(c["resolution"])) if counts or steps else b""
+        b += struct.pack(">d", float(c["resolution"])) if counts or whole else b""
     return hashlib.sha256(b).digest()
 
 

@@ -153,7 +153,7 @@ func streamsFrom(b []byte) (out []config.Stream, err error) {
 	}
 	for _, st := range s.Streams {
 		stream, ok := daemon.DescribedStream(st)
-		if !ok || st.Packing != config.PackingReal && !stream.Histogram() && !stream.Steps() {
+		if !ok || st.Packing != config.PackingReal && !stream.Histogram() && !stream.Whole() {
 			return nil, fmt.Errorf("%w: the stream %q in the answer has no channels, or the packing %q, which boards "+
 				"with a token cannot have", enroll.ErrMalformed, st.Name, st.Packing)
 		}
@@ -283,10 +283,8 @@ func writeStream(b *strings.Builder, s *config.Stream, every time.Duration, sour
 	}
 	fmt.Fprintf(b, "  - name: %s\n    interval: %s\n    window: {%s}\n    params: %s\n", s.Name, every, window,
 		s.Params)
-	if s.Histogram() {
-		fmt.Fprintf(b, "    mode: %s\n", config.ModeHistogram)
-	} else if s.Steps() {
-		fmt.Fprintf(b, "    mode: %s\n", config.ModeSteps)
+	if s.Histogram() || s.Whole() { // modes that are called as their packing
+		fmt.Fprintf(b, "    mode: %s\n", s.Packing)
 	}
 	if s.LogScale != 0 {
 		fmt.Fprintf(b, "    log_scale: %d\n", s.LogScale)
@@ -298,7 +296,7 @@ func writeStream(b *strings.Builder, s *config.Stream, every time.Duration, sour
 	for _, c := range s.Channels {
 		fmt.Fprintf(b, "      - {name: %s, unit: %q, range: [%s, %s]", c.Name, c.Unit, config.FormatNumber(c.Range[0]),
 			config.FormatNumber(c.Range[1]))
-		if s.Histogram() || s.Steps() {
+		if s.Histogram() || s.Whole() {
 			fmt.Fprintf(b, ", resolution: %s", config.FormatNumber(c.Resolution))
 		}
 		if text := sources[s.Name+"/"+c.Name]; text != "" {

@@ -166,6 +166,7 @@ func TestSourcesOf(t *testing.T) {
 func TestStreamsFrom(t *testing.T) {
 	for packing, good := range map[string]bool{config.PackingReal: true, config.PackingHistogram: true,
 		config.PackingSteps:     true,
+		config.PackingDigits:    true,
 		config.PackingCompact16: false, "later": false} {
 		b, err := transport.MarshalStatus(transport.Status{Streams: []transport.StreamStatus{{Name: "s", Params: "p",
 			Packing: packing, Samples: 4, Channels: []transport.ChannelStatus{{Name: "c", Max: 1}}}}})
