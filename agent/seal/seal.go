@@ -130,16 +130,19 @@ type Identity struct {
 }
 
 // digest returns a hash of values: SHA-256 of 256 of them after that of those before,
-// so that only a small buffer has to be wiped.
+// so that only a small buffer has to be wiped. A block of zeros follows the values,
+// since SHA-256 leaves the last 64 bytes that it takes on the stack.
 func digest(values []float64) (sum [32]byte) {
-	var b [32 + 8*256]byte
+	var b [32 + 8*256 + sha256.BlockSize]byte
 	defer clear(b[:])
 	for part := range slices.Chunk(values, 256) {
+		end := 32 + 8*len(part)
 		copy(b[:], sum[:])
 		for i, v := range part {
 			binary.LittleEndian.PutUint64(b[32+8*i:], math.Float64bits(v))
 		}
-		sum = sha256.Sum256(b[:32+8*len(part)])
+		clear(b[end:])
+		sum = sha256.Sum256(b[:end+sha256.BlockSize])
 	}
 	return sum
 }
