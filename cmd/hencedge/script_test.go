@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -54,7 +55,9 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	code := runHencedge(ts, args[1:])
-	ts.Logf("[stdout]\n%s[stderr]\n%s", readFile(ts, "stdout"), readFile(ts, "stderr"))
+	// So that "cmp stdout" and "cp stdout" mean this output too.
+	io.WriteString(ts.Stdout(), readFile(ts, "stdout"))
+	io.WriteString(ts.Stderr(), readFile(ts, "stderr"))
 	if code != want {
 		ts.Fatalf("hencedge %q exits with %d, want %d", args[1:], code, want)
 	}
