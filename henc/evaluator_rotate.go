@@ -94,10 +94,8 @@ func (ev *Evaluator) Automorphisms(a *Ciphertext, elements []uint64) ([]*Ciphert
 	if err := ev.valid(op, a); err != nil {
 		return nil, err
 	}
-	for _, g := range elements {
-		if g%2 == 0 || g >= uint64(2*ev.ctx.params.N()) {
-			return nil, fmt.Errorf("%s: %w: element %d is not odd or not below 2N", op, ErrParams, g)
-		}
+	if err := checkElements(op, ev.ctx.params, elements); err != nil {
+		return nil, err
 	}
 	rs, err := ev.batch().automorphisms(op, alone(a), elements)
 	if err != nil {
@@ -108,6 +106,16 @@ func (ev *Evaluator) Automorphisms(a *Ciphertext, elements []uint64) ([]*Ciphert
 		out[i] = r.At(0)
 	}
 	return out, nil
+}
+
+// checkElements refuses what is no automorphism.
+func checkElements(op string, p Parameters, elements []uint64) error {
+	for _, g := range elements {
+		if g%2 == 0 || g >= uint64(2*p.N()) {
+			return fmt.Errorf("%s: %w: element %d is not odd or not below 2N", op, ErrParams, g)
+		}
+	}
+	return nil
 }
 
 // SumSlots sets slot j to the sum over i < n of slot j + i*stride, by log2(n)
@@ -134,11 +142,39 @@ func (be *BatchEvaluator) SumSlots(a *Ciphertexts, n, stride int) (*Ciphertexts,
 		return be.copied(op, a, a.level)
 	}
 	stride %= slots // so that stride*i stays in range
+	return be.doubled(op, a, bits.Len(uint(n))-1, func(sum *Ciphertexts, i int) ([]*Ciphertexts, error) {
+		return be.rotate(sum, []int{stride << i})
+	})
+}
+
+// SumAutomorphisms adds to every item its image under X -> X^g, for each of elements in turn: the next image is that of
+// the sum so far. It needs the Galois key of each element but 1. It fails with ErrParams for an element that is not
+// odd, or not below 2N, and if there is none.
+func (be *BatchEvaluator) SumAutomorphisms(a *Ciphertexts, elements []uint64) (*Ciphertexts, error) {
+	const op = "sum automorphisms"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	if len(elements) == 0 {
+		return nil, fmt.Errorf("%s: %w: no elements", op, ErrParams)
+	}
+	if err := checkElements(op, be.ctx.params, elements); err != nil {
+		return nil, err
+	}
+	return be.doubled(op, a, len(elements), func(sum *Ciphertexts, i int) ([]*Ciphertexts, error) {
+		return be.automorphisms(op, sum, elements[i:i+1])
+	})
+}
+
+// doubled adds to a, at least once, what next makes of the sum so far.
+func (be *BatchEvaluator) doubled(
+	op string, a *Ciphertexts, steps int, next func(sum *Ciphertexts, i int) ([]*Ciphertexts, error),
+) (*Ciphertexts, error) {
 	sum := a
-	for i := 1; i < n; i <<= 1 {
-		next, err := be.rotate(sum, []int{stride * i})
+	for i := range steps {
+		out, err := next(sum, i)
 		if err == nil {
-			err = be.accumulate(next[0], sum)
+			err = be.accumulate(out[0], sum)
 		}
 		if sum != a {
 			be.Free(sum)
@@ -146,7 +182,7 @@ func (be *BatchEvaluator) SumSlots(a *Ciphertexts, n, stride int) (*Ciphertexts,
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", op, err)
 		}
-		sum = next[0]
+		sum = out[0]
 	}
 	return sum, nil
 }
