@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"crypto/ed25519"
 	"fmt"
 	"math"
 )
@@ -135,9 +134,9 @@ func (v *Verifier) checkShort(known Meta, sealed []byte) (*Object, error) {
 	if len(keys) == 0 {
 		return nil, v.unknownSigner(m, f.kid)
 	}
-	signed := f.signed(context)
+	covered := f.signed(context)
 	for _, pub := range keys {
-		if ed25519.Verify(pub, signed, f.signature) {
+		if v.keys.Verify(pub, covered, f.signature) {
 			return v.admit(m, body, ObjectID(sealed), [32]byte(pub), f.kid, "")
 		}
 	}

@@ -1,11 +1,12 @@
 package transport
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hencedge/hencedge/internal/signed"
 )
 
 // Open verifies a sealed object: size, canonical form, signature by a trusted key, digest
@@ -20,7 +21,11 @@ func Open(sealed []byte, v *Verifier) (*Object, error) { return v.open(Staged{Se
 // Verifier holds what Open checks against. It is safe for concurrent use.
 type Verifier struct {
 	opts VerifierOptions
+	keys *signed.Keys
 }
+
+// mostTables bounds the signers of which a Verifier keeps multiples of the key: 16 MB.
+const mostTables = 1024
 
 // NewVerifier returns a Verifier with copies of the options' lists.
 func NewVerifier(o VerifierOptions) (*Verifier, error) {
@@ -46,7 +51,7 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	}
 	o.Kinds, o.Params = slices.Clone(o.Kinds), slices.Clone(o.Params)
 	o.Keys, o.Retired = slices.Clone(o.Keys), slices.Clone(o.Retired)
-	return &Verifier{opts: o}, nil
+	return &Verifier{opts: o, keys: signed.NewKeys(mostTables)}, nil
 }
 
 // VerifierOptions say what a Verifier takes. Trust is required. The lists
@@ -183,9 +188,9 @@ func (v *Verifier) authenticate(o *object) (signer [32]byte, err error) {
 		}
 		return signer, v.unknownSigner(m, o.kid)
 	}
-	signed := o.signed(sealContext)
+	covered := o.signed(sealContext)
 	for _, pub := range keys {
-		if ed25519.Verify(pub, signed, o.signature) {
+		if v.keys.Verify(pub, covered, o.signature) {
 			return [32]byte(pub), nil
 		}
 	}
