@@ -133,7 +133,7 @@ func (d *direct) publish(ctx context.Context, _ *job, seal func() (*result, erro
 		return nil, err
 	}
 	defer d.p.stages.since(stagePublish, time.Now())
-	return r, d.p.sender.SendNamed(ctx, r.topic, r.id, r.sealed)
+	return r, d.p.sender.SendSealed(ctx, r.topic, r.sealed)
 }
 
 func (d *direct) enter(context.Context, *job) error { return nil }

@@ -97,13 +97,14 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)
 	}
-	s.tracedResult(&r.meta, r.id, len(r.sealed), start.Add(-max(start.Sub(j.lastArrival()), 0)), start, over)
-	s.tally.result(circuit.Name(), len(r.sealed), computed.Took)
-	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", len(r.sealed),
+	id, size := r.sealed.ID, len(r.sealed.Bytes)
+	s.tracedResult(&r.meta, id, size, start.Add(-max(start.Sub(j.lastArrival()), 0)), start, over)
+	s.tally.result(circuit.Name(), size, computed.Took)
+	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", size,
 		"evaluate", computed.Took)
 	if s.deps.OnResult != nil {
-		s.deps.OnResult(Event{Program: circuit.Name(), Meta: r.meta, ID: r.id,
-			Bytes:    len(r.sealed),
+		s.deps.OnResult(Event{Program: circuit.Name(), Meta: r.meta, ID: id,
+			Bytes:    size,
 			Evaluate: computed.Took, Waited: max(start.Sub(j.lastArrival()), 0)})
 	}
 	return nil

@@ -20,11 +20,11 @@ func (p *pipeline) seal(j *job, c *program.Circuit, key transport.KeyRef, spot i
 	defer p.stages.since(stageSeal, time.Now())
 	m := p.resultMeta(j, c, c.OutputAt(spot))
 	m.KeyID, m.KeyEpoch = key.ID, key.Epoch
-	sealed, id, err := transport.SealNamed(m, computed.Room(), transport.SealRoom, p.signer)
+	sealed, err := transport.SealToSend(m, computed.Room(), transport.SealRoom, p.signer)
 	if err != nil {
 		return nil, fmt.Errorf("seal result: %w", err)
 	}
-	return &result{p.topic(j.prog.planned), m, id, sealed}, nil
+	return &result{p.topic(j.prog.planned), m, sealed}, nil
 }
 
 // resultMeta returns the header of a result.
@@ -227,18 +227,18 @@ func (s *Service) publishPack(ctx context.Context, p *pack) {
 		}
 		// Each result counts for its part of the pack.
 		n := len(p.results)
-		bytes := len(sealed.sealed)*(i+1)/n - len(sealed.sealed)*i/n
-		s.tracedResult(&metas[i], sealed.id, bytes, e.began.Add(-e.waited), e.began, e.entered)
+		bytes := len(sealed.sealed.Bytes)*(i+1)/n - len(sealed.sealed.Bytes)*i/n
+		s.tracedResult(&metas[i], sealed.sealed.ID, bytes, e.began.Add(-e.waited), e.began, e.entered)
 		s.tally.result(e.circuit.Name(), bytes, e.took)
 		if s.deps.OnResult != nil {
-			s.deps.OnResult(Event{Program: e.circuit.Name(), Meta: metas[i], ID: sealed.id, Bytes: bytes,
+			s.deps.OnResult(Event{Program: e.circuit.Name(), Meta: metas[i], ID: sealed.sealed.ID, Bytes: bytes,
 				Evaluate: e.took, Waited: e.waited})
 		}
 	}
 	if err == nil {
 		s.tally.change(func(t *Stats) { t.Packs++ })
 		s.log.Debug("results published together", "results", len(p.results), "sequence", sealed.meta.Sequence,
-			"bytes", len(sealed.sealed))
+			"bytes", len(sealed.sealed.Bytes))
 	}
 	p.results, p.bodies, p.at = nil, nil, nil
 }
@@ -282,11 +282,11 @@ func (s *Service) sealPack(ctx context.Context, p *pack) (*result, []transport.M
 			return nil, nil, fmt.Errorf("seal pack: %w", err)
 		}
 		_, header.Sequence = s.state.Sequence("result " + transport.PackProgram)
-		sealed, id, err := transport.SealNamed(header, packed, 0, s.signer)
+		sealed, err := transport.SealToSend(header, packed, 0, s.signer)
 		if err != nil {
 			return nil, nil, fmt.Errorf("seal pack: %w", err)
 		}
-		return &result{s.packTopic(), header, id, sealed}, metas, nil
+		return &result{s.packTopic(), header, sealed}, metas, nil
 	})
 	return r, metas, err
 }
@@ -305,6 +305,5 @@ func (p *pipeline) topic(prog *Planned) string {
 type result struct {
 	topic  string
 	meta   transport.Meta
-	id     [32]byte // ObjectID of sealed
-	sealed []byte
+	sealed transport.Sealed
 }

@@ -413,12 +413,12 @@ func (d *stored) publish(ctx context.Context, j *job, seal func() (*result, erro
 		if j.sum != nil {
 			return d.putSum(ctx, j, r)
 		}
-		return d.store.Results.Put(ctx, name, j.ids(), r.topic, r.sealed)
+		return d.store.Results.Put(ctx, name, j.ids(), r.topic, r.sealed.Bytes)
 	})
 	if err != nil {
 		return nil, err
 	}
-	j.size = int64(len(r.sealed))
+	j.size = int64(len(r.sealed.Bytes))
 	return r, nil
 }
 
@@ -448,7 +448,7 @@ func (d *stored) putSum(ctx context.Context, j *job, r *result) error {
 		}
 		j.claimed = true
 	}
-	return d.store.Results.PutFleet(ctx, name, j.ids(), r.topic, r.sealed)
+	return d.store.Results.PutFleet(ctx, name, j.ids(), r.topic, r.sealed.Bytes)
 }
 
 func (d *stored) enter(ctx context.Context, j *job) error {
@@ -477,13 +477,13 @@ func (d *stored) publishPack(ctx context.Context, jobs []*job, seal sealPack) (*
 		return nil, err
 	}
 	err = d.put(ctx, transport.PackProgram, func() error {
-		return d.store.Results.PutPack(ctx, results, r.topic, r.sealed)
+		return d.store.Results.PutPack(ctx, results, r.topic, r.sealed.Bytes)
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, j := range jobs {
-		j.size = max(int64(len(r.sealed)/len(jobs)), 1)
+		j.size = max(int64(len(r.sealed.Bytes)/len(jobs)), 1)
 	}
 	return r, nil
 }

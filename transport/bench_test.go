@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -141,6 +142,33 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
+// BenchmarkLastChunk times a window of edge13-d3 from its last chunk on, when its other two came a while before it.
+func BenchmarkLastChunk(b *testing.B) {
+	r := NewReceiver(Limits{}, func(o Staged) error { o.Done(); return nil })
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		object := testrig.Pattern(307_000)
+		object[0], object[1] = byte(i), byte(i>>8)
+		pieces, err := Split(object, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for k, p := range pieces {
+			payload, err := p.Payload()
+			if err != nil {
+				b.Fatal(err)
+			}
+			if k == len(pieces)-1 {
+				time.Sleep(time.Millisecond)
+				b.StartTimer()
+			}
+			if err := r.Feed("up", payload); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
 // BenchmarkSend times what an evaluator does with a result of edge13-d3 from the ciphertext to
 // the client.
 func BenchmarkSend(b *testing.B) {
@@ -153,9 +181,9 @@ func BenchmarkSend(b *testing.B) {
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
 	for b.Loop() {
-		sealed, id, err := SealNamed(testResult(1), room, SealRoom, key)
+		o, err := SealToSend(testResult(1), room, SealRoom, key)
 		if err == nil {
-			err = s.SendNamed(b.Context(), "down/result", id, sealed)
+			err = s.SendSealed(b.Context(), "down/result", o)
 		}
 		if err != nil {
 			b.Fatal(err)

@@ -78,13 +78,17 @@ func (c *Chunk) Payload() ([]byte, error) {
 
 // appendTo appends the encoding of c, a CBOR array, to b.
 func (c *Chunk) appendTo(b []byte) []byte {
+	return append(c.appendFront(b), c.Data...) // the only copy of the data, into memory that nothing clears before
+}
+
+// appendFront appends what stands before the data.
+func (c *Chunk) appendFront(b []byte) []byte {
 	b = appendHead(append(b, 0x86), majorUint, ChunkVersion)
 	b = append(appendHead(b, majorBytes, len(c.Object)), c.Object[:]...)
-	for _, n := range []int{c.Index, c.Total, c.Size} {
+	for _, n := range [...]int{c.Index, c.Total, c.Size} {
 		b = appendHead(b, majorUint, n)
 	}
-	b = appendHead(b, majorBytes, len(c.Data))
-	return append(b, c.Data...) // the only copy of the data, into memory that nothing clears before
+	return appendHead(b, majorBytes, len(c.Data))
 }
 
 // UnmarshalChunk decodes one chunk strictly. Its data shares the memory of b. A chunk of an

@@ -37,9 +37,8 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 	began := time.Now()
 	// The object is complete and remembered as finished; what is slow happens
 	// outside the lock.
-	sealed := p.join()
+	sealed, id, digest := p.join()
 	release := sync.OnceFunc(func() { r.release(p) })
-	id, digest := hashObject(sealed)
 	if id != key.id {
 		r.forget(key)
 		release()
@@ -109,6 +108,9 @@ func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 	}
 	p.pieces[c.Index] = c.Data
 	p.bytes += len(c.Data)
+	if p.sums != nil {
+		p.sums.came(p.pieces)
+	}
 	p.last = r.limits.Now()
 	p.took += time.Since(began)
 	r.bytes += len(c.Data)
@@ -116,6 +118,7 @@ func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 	t.bytes += len(c.Data)
 	t.idle.MoveToBack(p.elem)
 	if len(p.pieces) < p.total {
+		go p.sums.work()
 		return nil, nil
 	}
 	t.idle.Remove(p.elem)
@@ -134,6 +137,9 @@ func (r *Receiver) newPartial(key partKey, c *Chunk) *partial {
 		r.topics[key.topic] = t
 	}
 	p := &partial{key: key, size: c.Size, total: c.Total, pieces: make(map[int][]byte)}
+	if p.total > 1 {
+		p.sums = &pieceSums{hash: newObjectHash(c.Size)}
+	}
 	p.elem = t.idle.PushBack(p)
 	r.parts[key] = p
 	return p

@@ -19,6 +19,7 @@ const (
 	majorUint  = 0
 	majorNint  = 1
 	majorBytes = 2
+	majorMap   = 5
 )
 
 // frame is a tagged COSE_Sign1 (RFC 9052, section 4.2) taken apart by offsets. It has
@@ -35,24 +36,21 @@ type frame struct {
 // protectedHeader returns the only protected header, in bytes, for an algorithm and
 // key id: the map {1: alg, 4: kid} inside a byte string.
 func protectedHeader(alg int64, kid [8]byte) []byte {
-	m := []byte{0xa2, 0x01, byte(-1-alg) | majorNint<<5, 0x04, 0x48}
-	m = append(m, kid[:]...)
-	return append([]byte{majorBytes<<5 | byte(len(m))}, m...)
+	const size = 5 + len(kid)
+	m := make([]byte, 0, 1+size)
+	m = append(m, byte(majorBytes<<5|size), 0xa2, 0x01, byte(-1-alg)|majorNint<<5, 0x04, 0x48)
+	return append(m, kid[:]...)
 }
 
-// signedHead returns what stands before the payload in what is signed: the Sig_structure
+// signed returns what the signature of f covers, a copy of the payload among it: the Sig_structure
 // ["Signature1", protected, external_aad, payload] of RFC 9052, section 4.4.
-func signedHead(protected, context []byte) []byte {
-	b := append([]byte{0x84, 0x6a}, "Signature1"...)
-	b = append(b, protected...)
-	return append(appendHead(b, majorBytes, len(context)), context...)
-}
-
-// signed returns what the signature of f covers, a copy of the payload among it.
 func (f *frame) signed(context []byte) []byte {
-	head := signedHead(f.protected, context)
-	b := make([]byte, 0, len(head)+9+len(f.payload))
-	return append(appendHead(append(b, head...), majorBytes, len(f.payload)), f.payload...)
+	const name = "Signature1"
+	b := make([]byte, 0, 2+len(name)+len(f.protected)+2*mostHead+len(context)+len(f.payload))
+	b = append(append(b, 0x84, 0x60|byte(len(name))), name...)
+	b = append(b, f.protected...)
+	b = append(appendHead(b, majorBytes, len(context)), context...)
+	return append(appendHead(b, majorBytes, len(f.payload)), f.payload...)
 }
 
 // cutFrame takes b apart. It fails with ErrTruncated, ErrMalformed or, for an algorithm
@@ -107,7 +105,7 @@ func cutSign1(what string, b []byte) (f frame, err error) {
 
 // readProtected reads the protected header {1: alg, 4: kid}.
 func readProtected(h []byte) (alg int64, kid [8]byte, err error) {
-	if len(h) > 2 && h[0]>>5 == 5 && h[1] == 0x01 { // a map that begins with an algorithm
+	if len(h) > 2 && h[0]>>5 == majorMap && h[1] == 0x01 { // a map that begins with an algorithm
 		major, n, _, err := cutHead(h[2:])
 		if err == nil && (major == majorUint || major == majorNint) && n <= math.MaxInt32 {
 			if alg = int64(n); major == majorNint {
@@ -129,6 +127,9 @@ func readProtected(h []byte) (alg int64, kid [8]byte, err error) {
 	}
 	return alg, kid, nil
 }
+
+// mostHead bounds the bytes of a head.
+const mostHead = 9
 
 // appendHead appends the shortest head of a CBOR item of the major type with n
 // as its argument (RFC 8949, section 3).

@@ -79,8 +79,8 @@ func mustSeal(t testing.TB, m Meta, body []byte, k *SigningKey) []byte {
 
 // sealRaw seals an encoded header, which may be one that no encoder writes.
 func sealRaw(meta, body []byte, key *SigningKey, alg int64) ([]byte, error) {
-	sealed, _, err := sealAt(meta, body, 0, key, alg)
-	return sealed, err
+	o, err := sealAt(meta, body, 0, key, alg)
+	return o.Bytes, err
 }
 
 func equalBytes(t *testing.T, what string, got, want []byte) {

@@ -86,20 +86,10 @@ func unmarshalMeta(b []byte) (*Meta, error) {
 	if len(b) > MaxMeta {
 		return nil, fmt.Errorf("%w: header of %d bytes, want at most %d", ErrTooLarge, len(b), MaxMeta)
 	}
-	var peek struct {
-		Version *uint64 `cbor:"0,keyasint"`
-	}
-	if err := peekDec.Unmarshal(b, &peek); err != nil {
-		return nil, decodeError("header", err)
-	}
-	switch {
-	case peek.Version == nil:
-		return nil, fmt.Errorf("%w: header has no version", ErrMalformed)
-	case *peek.Version < Version:
-		return nil, fmt.Errorf("%w: format version %d, want %d", ErrDowngraded, *peek.Version, Version)
-	case *peek.Version > Version:
-		return nil, fmt.Errorf("%w: format version %d, this build reads %d", ErrUnsupportedVersion, *peek.Version,
-			Version)
+	if !current(b) {
+		if err := otherVersion(b); err != nil {
+			return nil, err
+		}
 	}
 	var w wireMeta
 	if err := wireDec.Unmarshal(b, &w); err != nil {
@@ -144,11 +134,40 @@ func unmarshalMeta(b []byte) (*Meta, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	again, err := marshalMeta(m, *peek.Version)
+	again, err := marshalMeta(m, Version)
 	if err != nil || !bytes.Equal(again, b) {
 		return nil, fmt.Errorf("%w: header is not in canonical form", ErrMalformed)
 	}
 	return m, nil
+}
+
+// current reports whether a header begins as one of this version does in canonical form, with the version.
+func current(b []byte) bool {
+	major, _, rest, err := cutHead(b)
+	if err != nil || major != majorMap || len(rest) < 2 || rest[0] != 0 { // key 0
+		return false
+	}
+	v, _, err := cutUint(rest[1:])
+	return err == nil && v == Version
+}
+
+// otherVersion says why a header is not one of this version. It returns nil for one that says so in another place.
+func otherVersion(b []byte) error {
+	var peek struct {
+		Version *uint64 `cbor:"0,keyasint"`
+	}
+	if err := peekDec.Unmarshal(b, &peek); err != nil {
+		return decodeError("header", err)
+	}
+	switch {
+	case peek.Version == nil:
+		return fmt.Errorf("%w: header has no version", ErrMalformed)
+	case *peek.Version < Version:
+		return fmt.Errorf("%w: format version %d, want %d", ErrDowngraded, *peek.Version, Version)
+	case *peek.Version > Version:
+		return fmt.Errorf("%w: format version %d, this build reads %d", ErrUnsupportedVersion, *peek.Version, Version)
+	}
+	return nil
 }
 
 // wireMeta is Meta as it travels: a CBOR map with integer keys in ascending

@@ -117,6 +117,45 @@ type partial struct {
 	elem   *list.Element // in its topic's idle list
 	last   time.Time
 	took   time.Duration // to take its chunks, without waiting for room
+	sums   *pieceSums    // of several pieces
+}
+
+// pieceSums hashes the pieces of an object in their order while others are still to come.
+type pieceSums struct {
+	mu   sync.Mutex
+	line [][]byte // pieces whose turn has come
+	next int      // the piece after these
+
+	hashing sync.Mutex // guards hash; nobody waits for it with mu
+	hash    *objectHash
+}
+
+// came notes the pieces whose turn has come. The caller holds the receiver's lock.
+func (s *pieceSums) came(pieces map[int][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for b, there := pieces[s.next]; there; b, there = pieces[s.next] {
+		s.line = append(s.line, b)
+		s.next++
+	}
+}
+
+// work hashes what is in line. When it returns, everything that was in line before is hashed.
+func (s *pieceSums) work() {
+	s.hashing.Lock()
+	defer s.hashing.Unlock()
+	for {
+		s.mu.Lock()
+		line := s.line
+		s.line = nil
+		s.mu.Unlock()
+		if len(line) == 0 {
+			return
+		}
+		for _, b := range line {
+			s.hash.write(b)
+		}
+	}
 }
 
 // compare reports whether p has c already, or fails when they contradict each other.
@@ -133,19 +172,24 @@ func (p *partial) compare(c *Chunk) (known bool, err error) {
 	return known, nil
 }
 
-// join returns the object that the pieces of a complete p make up, and lets go of them. If
-// the pieces were several, the object is a copy.
-func (p *partial) join() []byte {
-	whole := p.pieces[0]
+// join returns the object that the pieces of a complete p make up, and its hashes, and lets go of the pieces. If
+// these were several, the object is a copy, and made while the last ones are hashed.
+func (p *partial) join() (whole []byte, id, digest [32]byte) {
+	whole = p.pieces[0]
 	if p.total > 1 {
+		go p.sums.work()
 		pieces := make([][]byte, p.total)
 		for i := range pieces {
 			pieces[i] = p.pieces[i]
 		}
 		whole = bytes.Join(pieces, nil) // into memory that nothing clears before
+		p.sums.work()
+		id, digest = p.sums.hash.sums()
+	} else {
+		id, digest = hashObject(whole)
 	}
-	p.pieces = nil
-	return whole
+	p.pieces, p.sums = nil, nil
+	return whole, id, digest
 }
 
 type topicUse struct {

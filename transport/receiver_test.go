@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -360,6 +361,32 @@ func TestReceiverConcurrent(t *testing.T) {
 	for w := range 8 {
 		if n := s.count(fmt.Sprint("t", w)); n != 10 {
 			t.Errorf("topic %d: %d objects", w, n)
+		}
+	}
+}
+
+// TestObjectHash: however an object is cut, its hashes are those of the whole, also if it is none.
+func TestObjectHash(t *testing.T) {
+	sealed := mustSeal(t, testReading(7), testrig.Pattern(2000), testKey(t, "board-7"))
+	long := append([]byte{0x82, 0x5a, 0xff, 0xff, 0xff, 0xff}, sealed...) // says more than there is
+	for name, b := range map[string][]byte{"object": sealed, "no object": testrig.Pattern(1500), "long": long,
+		"empty body": append([]byte{0x82, 0x40}, testrig.Pattern(600)...)} {
+		front, _, _, _ := cutFront(b)
+		id, digest := hashObject(b)
+		if id != ObjectID(b) || digest != sha256.Sum256(front) {
+			t.Errorf("%s: the hashes of the whole are wrong", name)
+		}
+		for _, piece := range []int{256, 300, len(front), 1999, len(b)} {
+			if piece < minChunkData {
+				continue
+			}
+			h := newObjectHash(len(b))
+			for some := range slices.Chunk(b, piece) {
+				h.write(some)
+			}
+			if gotID, got := h.sums(); gotID != id || got != digest {
+				t.Errorf("%s in pieces of %d: other hashes", name, piece)
+			}
 		}
 	}
 }

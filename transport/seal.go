@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 )
 
 // A sealed object is the CBOR array [body, envelope]. The envelope is a COSE_Sign1 over
@@ -17,10 +18,10 @@ import (
 // here from being valid in another protocol that uses the same key.
 var sealContext = []byte("hencedge object v2")
 
-// What SealInPlace wants before and after a body, in bytes: the head of the front, and an
-// envelope whose header has at most 768 bytes.
+// What SealInPlace wants before and after a body, in bytes: the head of the front with that of a chunk before it, and
+// an envelope whose header has at most 768 bytes.
 const (
-	SealRoom = 16
+	SealRoom = 16 + chunkOverhead
 	SealTail = 1024
 )
 
@@ -47,45 +48,65 @@ func SealInPlace(meta Meta, b []byte, at int, key *SigningKey) ([]byte, error) {
 // SealNamed is SealInPlace that also returns the ObjectID of the object, from the pass over
 // the body that the digest takes.
 func SealNamed(meta Meta, b []byte, at int, key *SigningKey) (sealed []byte, id [32]byte, err error) {
+	o, err := SealToSend(meta, b, at, key)
+	return o.Bytes, o.ID, err
+}
+
+// Sealed is a sealed object that can be sent without another copy: see Sender.SendSealed.
+type Sealed struct {
+	Bytes []byte
+	ID    [32]byte // ObjectID of Bytes
+	chunk []byte   // the object as the one chunk of itself, which ends with Bytes; nil where there was no room
+}
+
+// SealToSend is SealInPlace that also returns the ObjectID of the object, and keeps what SendSealed needs.
+func SealToSend(meta Meta, b []byte, at int, key *SigningKey) (o Sealed, err error) {
 	if at < 0 || at > len(b) {
-		return nil, id, fmt.Errorf("seal: a body at %d of %d bytes", at, len(b))
+		return o, fmt.Errorf("seal: a body at %d of %d bytes", at, len(b))
 	}
 	if key == nil {
-		return nil, id, errors.New("seal: no signing key")
+		return o, errors.New("seal: no signing key")
 	}
 	if err := meta.Validate(); err != nil {
-		return nil, id, fmt.Errorf("seal: %w", err)
+		return o, fmt.Errorf("seal: %w", err)
 	}
 	m, err := marshalMeta(&meta, Version)
 	if err != nil {
-		return nil, id, fmt.Errorf("seal: %w", err)
+		return o, fmt.Errorf("seal: %w", err)
 	}
 	if len(m) > MaxMeta {
-		return nil, id, fmt.Errorf("seal: %w: header of %d bytes, want at most %d", ErrTooLarge, len(m), MaxMeta)
+		return o, fmt.Errorf("seal: %w: header of %d bytes, want at most %d", ErrTooLarge, len(m), MaxMeta)
 	}
 	return sealAt(m, b, at, key, algEd25519)
 }
 
 // sealAt seals the body b[at:] under an encoded header.
-func sealAt(header, b []byte, at int, key *SigningKey, alg int64) (sealed []byte, id [32]byte, err error) {
+func sealAt(header, b []byte, at int, key *SigningKey, alg int64) (o Sealed, err error) {
 	body := len(b) - at
 	head := appendHead([]byte{0x82}, majorBytes, body)
-	hash := sha256.New()
-	hash.Write(head)
-	hash.Write(b[at:])
-	envelope, err := sign(appendPayload(header, hash.Sum(nil)), key, alg, sealContext)
+	sum := sha256.New()
+	sum.Write(head)
+	sum.Write(b[at:])
+	envelope, err := sign(appendPayload(header, sum.Sum(nil)), key, alg, sealContext)
 	if err != nil {
-		return nil, id, err
+		return o, err
 	}
-	hash.Write(envelope)
-	hash.Sum(id[:0])
+	sum.Write(envelope)
+	sum.Sum(o.ID[:0])
 	if at < len(head) || cap(b) < len(b)+len(envelope) {
 		b = append(make([]byte, len(head), len(head)+body+len(envelope)), b[at:]...)
 		at = len(head)
 	}
-	b = b[at-len(head):]
-	copy(b, head)
-	return append(b, envelope...), id, nil
+	b = append(b, envelope...)
+	begin := at - len(head)
+	copy(b[begin:], head)
+	o.Bytes = b[begin:]
+	piece := Chunk{Object: o.ID, Total: 1, Size: len(o.Bytes), Data: o.Bytes}
+	if front := piece.appendFront(make([]byte, 0, chunkOverhead)); begin >= len(front) {
+		o.chunk = b[begin-len(front):]
+		copy(o.chunk, front)
+	}
+	return o, nil
 }
 
 // appendPayload returns the payload [header, digest].
@@ -102,8 +123,9 @@ func sign(payload []byte, key *SigningKey, alg int64, context []byte) ([]byte, e
 	}
 	f := frame{protected: protectedHeader(alg, key.kid), payload: payload}
 	f.signature = ed25519.Sign(key.priv, f.signed(context))
-	b := append([]byte{0xd2, 0x84}, f.protected...)
-	b = append(appendHead(append(b, 0xa0), majorBytes, len(payload)), payload...)
+	b := append(make([]byte, 0, 3+len(f.protected)+2*mostHead+len(payload)+len(f.signature)), 0xd2, 0x84)
+	b = append(append(b, f.protected...), 0xa0)
+	b = append(appendHead(b, majorBytes, len(payload)), payload...)
 	return append(appendHead(b, majorBytes, len(f.signature)), f.signature...), nil
 }
 
@@ -115,13 +137,57 @@ func ObjectID(sealed []byte) [32]byte { return sha256.Sum256(sealed) }
 // hashObject returns ObjectID(sealed) and, from the same pass, the SHA-256 of the front. Of
 // bytes that do not begin like an object, the latter is that of nothing.
 func hashObject(sealed []byte) (id, digest [32]byte) {
-	front, _, _, _ := cutFront(sealed)
-	hash := sha256.New()
-	hash.Write(front)
-	hash.Sum(digest[:0])
-	hash.Write(sealed[len(front):])
-	hash.Sum(id[:0])
-	return id, digest
+	h := newObjectHash(len(sealed))
+	h.write(sealed)
+	return h.sums()
+}
+
+// objectHash is hashObject of an object of size bytes that comes in pieces, of which the first has the head.
+type objectHash struct {
+	hash   hash.Hash
+	size   int
+	begun  bool
+	front  int // bytes of the front that are still to come
+	digest [32]byte
+}
+
+func newObjectHash(size int) *objectHash { return &objectHash{hash: sha256.New(), size: size} }
+
+func (h *objectHash) write(b []byte) {
+	if !h.begun {
+		h.begun = true
+		if h.front = frontBytes(b, h.size); h.front == 0 {
+			h.hash.Sum(h.digest[:0])
+		}
+	}
+	if n := min(h.front, len(b)); n > 0 {
+		h.hash.Write(b[:n])
+		if h.front -= n; h.front == 0 {
+			h.hash.Sum(h.digest[:0])
+		}
+		b = b[n:]
+	}
+	h.hash.Write(b)
+}
+
+// sums returns what hashObject returns, once everything was written.
+func (h *objectHash) sums() (id, digest [32]byte) {
+	h.hash.Sum(id[:0])
+	return id, h.digest
+}
+
+// frontBytes returns the length of the front of an object of size bytes that begins with b, 0 if it does not begin like
+// one.
+func frontBytes(b []byte, size int) int {
+	if len(b) == 0 || b[0] != 0x82 {
+		return 0
+	}
+	major, n, rest, err := cutHead(b[1:])
+	head := len(b) - len(rest)
+	if err != nil || major != majorBytes || n > uint64(size-head) {
+		return 0
+	}
+	return head + int(n)
 }
 
 // object is a sealed object taken apart by offsets: it shares the memory of the object,

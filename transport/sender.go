@@ -80,37 +80,75 @@ func (s *Sender) SendNamed(ctx context.Context, topic string, id [32]byte, seale
 	return s.SendChunks(ctx, topic, pieces)
 }
 
+// SendSealed is SendNamed for an object that was just sealed. One that is a single chunk goes from where it lies, and
+// must not be changed meanwhile.
+func (s *Sender) SendSealed(ctx context.Context, topic string, o Sealed) error {
+	if o.chunk == nil || len(o.chunk) > s.size || IsShort(o.Bytes) {
+		return s.SendNamed(ctx, topic, o.ID, o.Bytes)
+	}
+	err := s.begin(ctx, len(o.chunk))
+	if err == nil {
+		err = s.publish(ctx, topic, o.chunk)
+		s.end(len(o.chunk))
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("send 1 chunks to %q: %w", topic, err)
+	}
+	s.objects.Add(1)
+	return nil
+}
+
+// begin waits until a chunk of at most n bytes may be on its way, and end says that it has come.
+func (s *Sender) begin(ctx context.Context, n int) error {
+	if err := s.slots.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	if err := s.room.Acquire(ctx, int64(n)); err != nil {
+		s.slots.Release(1)
+		return err
+	}
+	return nil
+}
+
+func (s *Sender) end(n int) {
+	s.room.Release(int64(n))
+	s.slots.Release(1)
+}
+
+// publish publishes one message.
+func (s *Sender) publish(ctx context.Context, topic string, payload []byte) error {
+	if s.pace != nil {
+		if err := s.pace(ctx, len(payload)); err != nil {
+			return err
+		}
+	}
+	if err := s.client.Publish(ctx, topic, payload, false); err != nil {
+		return err
+	}
+	s.chunks.Add(1)
+	s.sent.Add(uint64(len(payload)))
+	return nil
+}
+
 // SendChunks is Send for some of an object's chunks: those that a receiver still
 // needs.
 func (s *Sender) SendChunks(ctx context.Context, topic string, pieces []Chunk) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for i := range pieces {
-		weight := int64(len(pieces[i].Data) + chunkOverhead)
-		if s.slots.Acquire(gctx, 1) != nil {
+		weight := len(pieces[i].Data) + chunkOverhead
+		if s.begin(gctx, weight) != nil {
 			break // gctx ended: g.Wait or ctx tells why
 		}
-		if s.room.Acquire(gctx, weight) != nil {
-			s.slots.Release(1)
-			break
-		}
 		g.Go(func() error {
-			defer s.slots.Release(1)
-			defer s.room.Release(weight)
+			defer s.end(weight)
 			payload, err := pieces[i].Payload()
 			if err != nil {
 				return err
 			}
-			if s.pace != nil {
-				if err := s.pace(gctx, len(payload)); err != nil {
-					return err
-				}
-			}
-			if err := s.client.Publish(gctx, topic, payload, false); err != nil {
-				return err
-			}
-			s.chunks.Add(1)
-			s.sent.Add(uint64(len(payload)))
-			return nil
+			return s.publish(gctx, topic, payload)
 		})
 	}
 	err := g.Wait()

@@ -81,3 +81,74 @@ func (c *countingClient) Publish(ctx context.Context, _ string, payload []byte, 
 func (c *countingClient) Subscribe(context.Context, string, func(Delivery)) error { return nil }
 func (c *countingClient) Connected() bool                                         { return true }
 func (c *countingClient) Close(context.Context) error                             { return nil }
+
+// listClient keeps what is published.
+type listClient struct {
+	mu       sync.Mutex
+	payloads [][]byte
+	fail     error
+}
+
+func (c *listClient) Publish(_ context.Context, _ string, payload []byte, _ bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.payloads = append(c.payloads, payload)
+	return c.fail
+}
+
+func (c *listClient) Subscribe(context.Context, string, func(Delivery)) error { return nil }
+func (c *listClient) Connected() bool                                         { return true }
+func (c *listClient) Close(context.Context) error                             { return nil }
+
+// TestSendSealed: what was sealed with room travels as it does otherwise, and without a copy if it is one chunk.
+func TestSendSealed(t *testing.T) {
+	key := testKey(t, "board-7")
+	for _, tc := range []struct {
+		body, room, chunks int
+		copied             bool
+	}{
+		{1000, SealRoom, 1, false}, {30_000, SealRoom, 1, false}, {1000, 0, 1, true}, {100_000, SealRoom, 3, true},
+	} {
+		b := append(make([]byte, tc.room, tc.room+tc.body+SealTail), testrig.Pattern(tc.body)...)
+		o, err := SealToSend(testReading(7), b, tc.room, key)
+		if err != nil || o.ID != ObjectID(o.Bytes) {
+			t.Fatalf("%d bytes: %v", tc.body, err)
+		}
+		c := &listClient{}
+		s, err := NewSender(c, 40_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SendSealed(testrig.Context(t), "t", o); err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		parts := map[int][]byte{}
+		for _, p := range c.payloads {
+			piece, err := UnmarshalChunk(p, 0)
+			if err != nil || piece.Object != o.ID || piece.Total != tc.chunks {
+				t.Fatalf("%d bytes: %v, %+v", tc.body, err, piece)
+			}
+			parts[piece.Index] = piece.Data
+		}
+		for i := range tc.chunks {
+			got = append(got, parts[i]...)
+		}
+		equalBytes(t, "the object", got, o.Bytes)
+		if copied := &parts[0][0] != &o.Bytes[0]; copied != tc.copied {
+			t.Errorf("%d bytes with room of %d: copied %t", tc.body, tc.room, copied)
+		}
+		if st := s.Stats(); st.Objects != 1 || st.Chunks != uint64(tc.chunks) {
+			t.Errorf("%d bytes: %+v", tc.body, st)
+		}
+		c.fail = errors.New("no")
+		if err := s.SendSealed(testrig.Context(t), "t", o); !errors.Is(err, c.fail) {
+			t.Errorf("%d bytes, refused by the client: %v", tc.body, err)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := s.SendSealed(ended, "t", o); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d bytes, after the end: %v", tc.body, err)
+		}
+	}
+}

@@ -42,6 +42,7 @@ type checker struct {
 	delays   []delay
 	one      int64 // K
 	kept     []*kept
+	copying  sync.WaitGroup // objects of kept that are still to be copied
 }
 
 // sent is a window that was fed.
@@ -260,13 +261,22 @@ func (c *checker) object(topic string, sealed []byte, transient bool, at time.Ti
 			return err
 		}
 	}
-	if transient { // copied before the lock, which all results want at a time
-		sealed = bytes.Clone(sealed)
+	k := &kept{topic: topic, sealed: sealed}
+	if err := c.counted(results, of, k, at); err != nil || len(k.results) == 0 {
+		return err
 	}
+	defer c.copying.Done()
+	if transient { // copied without the lock, which all results want at a time
+		k.sealed = bytes.Clone(sealed)
+	}
+	return nil
+}
+
+// counted counts the results of an object, whose programs are of. If some of them are kept, it adds to c.copying.
+func (c *checker) counted(results []transport.Meta, of []*tracked, k *kept, at time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.came.Broadcast()
-	k := &kept{topic: topic, sealed: sealed}
 	for i := range results {
 		t := of[i]
 		inputs, err := c.count(t, &results[i], at)
@@ -279,6 +289,7 @@ func (c *checker) object(topic string, sealed []byte, transient bool, at time.Ti
 		t.taken++
 	}
 	if len(k.results) > 0 {
+		c.copying.Add(1)
 		c.kept = append(c.kept, k)
 	}
 	return nil

@@ -25,6 +25,7 @@ type verified struct {
 // verify verifies and decrypts the kept results, as the key holder does, and compares each
 // value with the plaintext answer. It fails if an error exceeds its promise.
 func (c *checker) verify() (v verified, err error) {
+	c.copying.Wait()
 	c.mu.Lock()
 	list := c.kept
 	c.kept = nil
