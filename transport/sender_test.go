@@ -145,6 +145,7 @@ func TestSendSealed(t *testing.T) {
 		if err := s.SendSealed(testrig.Context(t), "t", o); !errors.Is(err, c.fail) {
 			t.Errorf("%d bytes, refused by the client: %v", tc.body, err)
 		}
+		c.fail = nil
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if err := s.SendSealed(ended, "t", o); !errors.Is(err, context.Canceled) {
