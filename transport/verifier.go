@@ -24,7 +24,7 @@ type Verifier struct {
 	keys *signed.Keys
 }
 
-// mostTables bounds the signers of which a Verifier keeps multiples of the key: 16 MB.
+// mostTables bounds the signers of which a Verifier keeps multiples of the key: 21 MB.
 const mostTables = 1024
 
 // NewVerifier returns a Verifier with copies of the options' lists.

@@ -112,7 +112,7 @@ const (
 )
 
 // table is multiples of -A for a public key A.
-type table [spans][multiples]cached
+type table [spans][multiples]edwards25519.Point
 
 // newTable returns the table of a key, or nil if it is no point.
 func newTable(key [ed25519.PublicKeySize]byte) *table {
@@ -120,42 +120,42 @@ func newTable(key [ed25519.PublicKeySize]byte) *table {
 	if err != nil {
 		return nil
 	}
+	a.Negate(a)
 	t := new(table)
-	rows := make([][]cached, spans)
 	for i := range t {
-		rows[i] = t[i][:]
+		fill(t[i][:], a, keyWidth*span)
 	}
-	fill(rows, a.Negate(a), keyWidth*span)
 	return t
 }
 
 // basePoint has multiples of the base point.
-var basePoint = sync.OnceValue(func() [][]cached {
-	rows := make([][]cached, baseDigits)
+var basePoint = sync.OnceValue(func() *[baseDigits][baseMultiples]edwards25519.Point {
+	rows := new([baseDigits][baseMultiples]edwards25519.Point)
+	b := edwards25519.NewGeneratorPoint()
 	for i := range rows {
-		rows[i] = make([]cached, baseMultiples)
+		fill(rows[i][:], b, baseWidth)
 	}
-	fill(rows, edwards25519.NewGeneratorPoint(), baseWidth)
 	return rows
 })
 
-// fill sets row i to the multiples 1, 2, ... of 2^(i*bits) times p.
-func fill(rows [][]cached, p *edwards25519.Point, bits int) {
-	var points []*edwards25519.Point
-	p = new(edwards25519.Point).Set(p)
-	for _, row := range rows {
-		m := new(edwards25519.Point).Set(p)
-		for range row {
-			points = append(points, new(edwards25519.Point).Set(m))
-			m.Add(m, p)
-		}
-		for range bits {
-			p.Add(p, p)
-		}
+// fill sets row to the multiples 1, 2, ... of p, and then p to 2^bits times p.
+func fill(row []edwards25519.Point, p *edwards25519.Point, bits int) {
+	row[0].Set(p)
+	for i := range row[1:] {
+		row[i+1].Add(&row[i], p)
 	}
-	all := affine(points)
-	for _, row := range rows {
-		all = all[copy(row, all):]
+	for range bits {
+		p.Double(p)
+	}
+}
+
+// addTimes adds d times the first point of row, whose multiples it has, to sum.
+func addTimes(sum *edwards25519.Point, row []edwards25519.Point, d int8) {
+	switch {
+	case d > 0:
+		sum.Add(sum, &row[d-1])
+	case d < 0:
+		sum.Subtract(sum, &row[-d-1])
 	}
 }
 
@@ -181,21 +181,22 @@ func (t *table) verify(key ed25519.PublicKey, message, signature []byte) bool {
 	var ofBase [baseDigits]int8
 	split(ofKey[:], k, keyWidth)
 	split(ofBase[:], s, baseWidth)
-	r := newSum()
+	r := edwards25519.NewIdentityPoint()
 	for place := span - 1; place >= 0; place-- {
 		if place < span-1 {
 			for range keyWidth {
-				r.double()
+				r.Double(r)
 			}
 		}
 		for i := range t {
-			r.addTimes(t[i][:], ofKey[i*span+place])
+			addTimes(r, t[i][:], ofKey[i*span+place])
 		}
 	}
-	for i, row := range basePoint() {
-		r.addTimes(row, ofBase[i])
+	base := basePoint()
+	for i := range base {
+		addTimes(r, base[i][:], ofBase[i])
 	}
-	return r.encoded() == [32]byte(signature)
+	return [32]byte(r.Bytes()) == [32]byte(signature)
 }
 
 // split sets out to the digits of a scalar, which is below 2^253, so that no carry is left over.
