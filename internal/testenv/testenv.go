@@ -19,7 +19,7 @@ import (
 // names are what each variable may hold.
 var names = map[string][]string{
 	"HENCEDGE_TEST_REQUIRE": {"alertmanager", "axe", "binaries", "chromium", "deep", "g++", "gcc", "groff",
-		"mkfs.ext4", "mosquitto",
+		"influxdb", "mkfs.ext4", "mosquitto",
 		"mutate", "native",
 		"openssl", "postgres", "proc", "prometheus", "pty", "python3",
 		"root", "rounds", "skopeo", "systemd-analyze", "systemd-boot", "timing", "vcan"},

@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"math"
 	"net/http"
@@ -42,7 +43,8 @@ func (m *mqtt) send(ctx context.Context, rows []store.Row) (done int, refused []
 	return len(rows), nil, nil
 }
 
-// influx posts lines of InfluxDB's line protocol.
+// influx posts lines of InfluxDB's line protocol. A point that it refuses, since a field has
+// another type there or its time is beyond the retention, is left out.
 type influx struct{ *outlet.Web }
 
 func newInflux(cfg *config.HTTP) (*influx, error) {
@@ -50,18 +52,37 @@ func newInflux(cfg *config.HTTP) (*influx, error) {
 	return &influx{w}, err
 }
 
+// emptyWrite is what InfluxDB 3 answers, with status 400, to a request of comments alone, once
+// address and login were right.
+const emptyWrite = "incoming write was empty"
+
 func (f *influx) send(ctx context.Context, rows []store.Row) (done int, refused []error, err error) {
+	return sendSome(ctx, f, rows)
+}
+
+func (f *influx) post(ctx context.Context, rows []store.Row) error {
 	var b []byte
 	for _, r := range rows {
 		b = appendLine(b, r)
 	}
-	if len(b) > 0 { // else no result has a number
-		header := http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
-		if err := f.Post(ctx, "", b, header); err != nil {
-			return 0, nil, err
-		}
+	if len(b) == 0 { // no result has a number
+		return nil
 	}
-	return len(rows), nil, nil
+	return f.lines(ctx, b)
+}
+
+// probe posts a comment: InfluxDB 2 refuses a request without a byte.
+func (f *influx) probe(ctx context.Context) error {
+	err := f.lines(ctx, []byte("# hencedge\n"))
+	var status *outlet.StatusError
+	if errors.As(err, &status) && status.Code == http.StatusBadRequest && strings.Contains(err.Error(), emptyWrite) {
+		return nil
+	}
+	return err
+}
+
+func (f *influx) lines(ctx context.Context, b []byte) error {
+	return f.Post(ctx, "", b, http.Header{"Content-Type": {"text/plain; charset=utf-8"}})
 }
 
 // Characters with a meaning of their own in names, and in those of tags.

@@ -79,48 +79,8 @@ func (p *remote) sendAll(ctx context.Context, rows []store.Row) (done int, refus
 		}
 		var n int
 		var others []error
-		n, others, err = p.sendSome(ctx, rows[done:end])
+		n, others, err = sendSome(ctx, p, rows[done:end])
 		done, refused = done+n, append(refused, others...)
-	}
-	return done, refused, err
-}
-
-// sendSome sends results in one request. If it is refused, and one without samples is not, some of
-// the results are at fault.
-func (p *remote) sendSome(ctx context.Context, rows []store.Row) (done int, refused []error, err error) {
-	err = p.post(ctx, rows)
-	switch {
-	case err == nil:
-		return len(rows), nil, nil
-	case !unfit(err):
-		return 0, nil, err
-	}
-	if err := p.request(ctx, nil); err != nil {
-		return 0, nil, fmt.Errorf("a request without samples: %w", err)
-	}
-	return p.halve(ctx, rows, err)
-}
-
-// halve sends results that were refused together until it knows those that are at fault: one
-// sample that is out of order makes Prometheus refuse the whole request.
-func (p *remote) halve(ctx context.Context, rows []store.Row, why error) (done int, refused []error, err error) {
-	if len(rows) == 1 {
-		return 1, []error{why}, nil
-	}
-	half := len(rows) / 2
-	for _, part := range [][]store.Row{rows[:half], rows[half:]} {
-		var n int
-		var others []error
-		switch err = p.post(ctx, part); {
-		case err == nil:
-			n = len(part)
-		case unfit(err):
-			n, others, err = p.halve(ctx, part, err)
-		}
-		done, refused = done+n, append(refused, others...)
-		if err != nil {
-			break
-		}
 	}
 	return done, refused, err
 }
@@ -133,6 +93,9 @@ func (p *remote) post(ctx context.Context, rows []store.Row) error {
 	return p.request(ctx, request)
 }
 
+// probe posts a request without samples.
+func (p *remote) probe(ctx context.Context) error { return p.request(ctx, nil) }
+
 // request posts a WriteRequest.
 func (p *remote) request(ctx context.Context, request []byte) error {
 	return p.Post(ctx, "", snappy.Encode(nil, request), http.Header{
@@ -140,22 +103,6 @@ func (p *remote) request(ctx context.Context, request []byte) error {
 		"Content-Type":                      {"application/x-protobuf"},
 		"X-Prometheus-Remote-Write-Version": {"0.1.0"},
 	})
-}
-
-// unfit reports whether a receiver may refuse what it was sent. It does not where the way to it is
-// surely at fault: a redirect, an address or a login that is wrong, a Prometheus that is no
-// receiver.
-func unfit(err error) bool {
-	var status *outlet.StatusError
-	if !errors.As(err, &status) || !errors.Is(err, outlet.ErrRefused) {
-		return false
-	}
-	switch status.Code {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusProxyAuthRequired:
-		return false
-	}
-	return status.Code >= 400
 }
 
 // series is a TimeSeries of remote write: its labels as they are encoded, and samples.
