@@ -22,7 +22,7 @@ var names = map[string][]string{
 		"influxdb", "mkfs.ext4", "mosquitto",
 		"mutate", "native",
 		"openssl", "postgres", "proc", "prometheus", "pty", "python3",
-		"root", "rounds", "skopeo", "systemd-analyze", "systemd-boot", "timing", "vcan"},
+		"root", "rounds", "skopeo", "systemd-analyze", "systemd-boot", "timescaledb", "timing", "vcan"},
 	"CUTRANTT_TEST_REQUIRE": {"avx2", "avx512", "cpu", "cuda", "cuda-built", "cuda-fill", "cuda-fused",
 		"cuda-graphs", "cuda-onekey", "generic", "neon", "reference"},
 }

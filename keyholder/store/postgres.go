@@ -29,10 +29,13 @@ import (
 type postgresBase struct {
 	cfg      *config.Postgres
 	readOnly bool
-	name     string // of this process among the sessions of the server
+	keep     time.Duration // results
+	name     string        // of this process among the sessions of the server
 
-	mu       sync.Mutex
-	prepared bool // the tables are there, in the newest version
+	mu        sync.Mutex
+	prepared  bool   // the tables are there, in the newest version
+	ledger    bool   // identities have a table of their own
+	functions string // schema of TimescaleDB's functions, if it keeps the results; else ""
 }
 
 var _ base = (*postgresBase)(nil)
@@ -43,10 +46,10 @@ var errServer = errors.New("not a usable server")
 // lockPatience bounds the wait for the lock of a process that has just ended.
 var lockPatience = 10 * time.Second
 
-func newPostgres(cfg *config.Postgres, readOnly bool) *postgresBase {
+func newPostgres(cfg *config.Postgres, keep time.Duration, readOnly bool) *postgresBase {
 	token := make([]byte, 8)
 	_, _ = rand.Read(token)
-	return &postgresBase{cfg: cfg, readOnly: readOnly, name: "hencedge " + hex.EncodeToString(token)}
+	return &postgresBase{cfg: cfg, keep: keep, readOnly: readOnly, name: "hencedge " + hex.EncodeToString(token)}
 }
 
 func (p *postgresBase) open(ctx context.Context) (*sql.DB, error) {
@@ -209,10 +212,13 @@ func (p *postgresBase) prepare(ctx context.Context, db *sql.DB) error {
 			return err
 		}
 	}
-	return migrate(ctx, db, version, postgresMigrations, func(v int) string {
+	if err := migrate(ctx, db, version, postgresMigrations, func(v int) string {
 		return fmt.Sprintf(`INSERT INTO marks (name, position) VALUES ('%s', %d)
 			ON CONFLICT (name) DO UPDATE SET position = excluded.position`, versionMark, v)
-	})
+	}); err != nil {
+		return err
+	}
+	return p.extend(ctx, db)
 }
 
 const versionMark = "version"
@@ -252,22 +258,27 @@ var postgresMigrations = [][]string{
 	)`},
 }
 
-// resultBytes is what a result takes in a table and its indexes besides its texts.
-const resultBytes = 400
+// resultBytes is what a result takes in a table and its indexes besides its texts, and ledgerBytes
+// what it takes more with a ledger.
+const (
+	resultBytes = 400
+	ledgerBytes = 100
+)
 
 // size estimates the bytes of the rows that there are: the server keeps the room of others
 // for new ones.
 func (p *postgresBase) size(ctx context.Context, db *sql.DB) (bytes int64, err error) {
+	each := resultBytes
+	if p.ledger {
+		each += ledgerBytes
+	}
 	err = db.QueryRowContext(ctx, `SELECT CAST((SELECT coalesce(max(id) - min(id) + 1, 0) FROM results) *
 		(SELECT coalesce(avg($1 + coalesce(pg_column_size(more), 0) + pg_column_size(inputs)), 0)
 			FROM (SELECT more, inputs FROM results ORDER BY id DESC LIMIT 200) AS newest) +
-		(SELECT coalesce(max(id) - min(id) + 1, 0) FROM summaries) * $2 AS bigint)`, resultBytes, summaryBytes).
+		(SELECT coalesce(max(id) - min(id) + 1, 0) FROM summaries) * $2 AS bigint)`, each, summaryBytes).
 		Scan(&bytes)
 	return bytes, err
 }
-
-// shrink leaves it to the server's autovacuum to use the room of removed rows again.
-func (p *postgresBase) shrink(context.Context, *sql.DB) error { return nil }
 
 func (p *postgresBase) patience() time.Duration { return 30 * time.Second }
 

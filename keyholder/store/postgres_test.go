@@ -180,7 +180,7 @@ func testPostgresTLS(t *testing.T, server *postgres.Server) {
 }
 
 func newPostgresOf(address string) *postgresBase {
-	return newPostgres(&config.Postgres{URL: address}, false)
+	return newPostgres(&config.Postgres{URL: address}, time.Hour, false)
 }
 
 // A session that the server has not noticed to be lost does not hold its successor up.

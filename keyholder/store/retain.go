@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -16,10 +17,10 @@ const most = 1000
 // summaryBytes is what a summary takes in a database, with its indexes.
 const summaryBytes = 150
 
-// Tidy brings the summaries up to date. Then it removes what is older than History.Keep and
-// the Keep of its tier, other than results that a sink waits for, and after that the oldest
-// results until the database is within History.KeepBytes; summaries may take half of that. It
-// stops when ctx ends.
+// Tidy brings the summaries up to date. Then it removes what is older than History.Keep (with
+// spans, when all of the span is) and the Keep of its tier, other than results that a sink waits
+// for, and after that the oldest results until the database is within History.KeepBytes;
+// summaries may take half of that. It stops when ctx ends.
 func (s *Store) Tidy(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -33,12 +34,8 @@ func (s *Store) Tidy(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	end := now.Add(-s.o.History.Keep).UnixNano()
-	for n := int64(most); n == most; {
-		if n, err = s.remove(ctx, older+" AND end_ns < ? ORDER BY start_ns LIMIT ?", min(folded, sent), end,
-			most); err != nil {
-			return err
-		}
+	if err := s.removeOld(ctx, min(folded, sent), now.Add(-s.o.History.Keep).UnixNano()); err != nil {
+		return err
 	}
 	for _, t := range s.o.History.Tiers {
 		before := now.Add(-t.Keep - t.Every).UnixNano()
@@ -56,6 +53,57 @@ func (s *Store) Tidy(ctx context.Context) error {
 }
 
 const removeSummaries = "DELETE FROM summaries WHERE id IN (SELECT id FROM summaries WHERE every_ns = ?"
+
+// removeOld removes what ended before a time, up to the result with a number. A base with spans
+// keeps results until all of their span are that old.
+func (s *Store) removeOld(ctx context.Context, upto, end int64) error {
+	spans, err := s.base.spans(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	for _, c := range spans {
+		if c.to > end {
+			return nil
+		}
+		if _, err := s.dropSpan(ctx, c, upto, end, math.MaxInt64); err != nil {
+			return err
+		}
+	}
+	for n := int64(most); n == most && len(spans) == 0; {
+		if n, err = s.remove(ctx, older+" AND end_ns < ? ORDER BY start_ns LIMIT ?", upto, end, most); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropSpan removes a span if none of its results ends after a time or has a
+// number above upto, it has no more of them than rows, and none of the newest object.
+func (s *Store) dropSpan(ctx context.Context, c span, upto, end, rows int64) (dropped bool, err error) {
+	err = s.inTx(ctx, func(tx transaction) error {
+		var count, start, last, id int64
+		var newest bool
+		if err := tx.row(ctx, `SELECT count(*), coalesce(max(start_ns), 0), coalesce(max(end_ns), 0),
+			coalesce(max(id), 0), coalesce(bool_or(object = (SELECT object FROM results ORDER BY id DESC LIMIT 1)), false)
+			FROM results WHERE start_ns >= ? AND start_ns < ?`, c.from, c.to).Scan(&count, &start, &last, &id,
+			&newest); err != nil {
+			return err
+		}
+		if newest || last > end || id > upto || count > rows {
+			return nil
+		}
+		dropped = true
+		if count > 0 {
+			if _, err := tx.exec(ctx, removedSQL, removedMark, start); err != nil {
+				return err
+			}
+		}
+		return s.base.drop(ctx, tx, c)
+	})
+	return dropped && err == nil, err
+}
+
+const removedSQL = markSQL + " WHERE excluded.position > marks.position"
 
 // fit removes the oldest until the database is within its bytes.
 func (s *Store) fit(ctx context.Context, folded int64) error {
@@ -87,6 +135,17 @@ func (s *Store) fit(ctx context.Context, folded int64) error {
 			return err
 		}
 		share := float64(rows) * float64(excess) / float64(size)
+		spans, err := s.base.spans(ctx, s.db)
+		if err != nil {
+			return err
+		}
+		if len(spans) > 1 {
+			if dropped, err := s.dropSpan(ctx, spans[0], folded, math.MaxInt64, int64(share)); err != nil {
+				return err
+			} else if dropped {
+				continue
+			}
+		}
 		n, err := s.remove(ctx, older+" ORDER BY start_ns LIMIT ?", folded, int64(min(share+1, most)))
 		if err != nil || n == 0 {
 			return err
@@ -121,7 +180,7 @@ func (s *Store) remove(ctx context.Context, ids string, args ...any) (n int64, e
 		if err := rows.Err(); err != nil || n == 0 {
 			return err
 		}
-		_, err = tx.exec(ctx, markSQL+" WHERE excluded.position > marks.position", removedMark, latest)
+		_, err = tx.exec(ctx, removedSQL, removedMark, latest)
 		return err
 	})
 	return n, err

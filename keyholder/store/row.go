@@ -26,13 +26,19 @@ var (
 	selectSQL = "SELECT id, " + strings.Join(columns[1:], ", ") + " FROM results"
 )
 
-// seriesSQL takes a row, which it names by its identity, into its series.
-const seriesSQL = `INSERT INTO series (program, device, evaluator, unit, start_ns, end_ns, samples, value, bound,
+// byIdentity finds a row by its identity and its start.
+const byIdentity = "identity = ? AND start_ns = ?"
+
+// seriesSQL takes a row, which a condition finds, into its series.
+func seriesSQL(where string) string {
+	return `INSERT INTO series (program, device, evaluator, unit, start_ns, end_ns, samples, value, bound,
 		result)
-	SELECT program, device, evaluator, unit, start_ns, end_ns, samples, value, bound, id FROM results WHERE identity = ?
+	SELECT program, device, evaluator, unit, start_ns, end_ns, samples, value, bound, id FROM results
+	WHERE ` + where + `
 	ON CONFLICT (program, device) DO UPDATE SET evaluator = excluded.evaluator, unit = excluded.unit,
 		start_ns = excluded.start_ns, end_ns = excluded.end_ns, samples = excluded.samples, value = excluded.value,
 		bound = excluded.bound, result = excluded.result WHERE excluded.start_ns >= series.start_ns`
+}
 
 // encode returns the columns of a result.
 func encode(r *keyholder.Result) []any {

@@ -149,6 +149,12 @@ const (
 	shrinkBy   = 1 << 14
 )
 
+func (s *sqlite) insert() (text, where string) { return insertSQL, byIdentity }
+
+func (s *sqlite) spans(context.Context, *sql.DB) ([]span, error) { return nil, nil }
+
+func (s *sqlite) drop(context.Context, transaction, span) error { return nil } // there are none
+
 func (s *sqlite) patience() time.Duration { return 0 }
 
 func (s *sqlite) sound(context.Context, *sql.DB) error {

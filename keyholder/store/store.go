@@ -49,6 +49,13 @@ type Store struct {
 type base interface {
 	// open returns the database, made and brought to the newest version if need be.
 	open(ctx context.Context) (*sql.DB, error)
+	// insert returns the statement that stores a row of encode unless it is there, and the condition
+	// that finds it by its identity and its start.
+	insert() (text, where string)
+	// spans returns the spans of time whose results can be removed at once, the oldest first, or
+	// none, and drop removes one.
+	spans(ctx context.Context, db *sql.DB) ([]span, error)
+	drop(ctx context.Context, tx transaction, s span) error
 	// size returns how many bytes the results take.
 	size(ctx context.Context, db *sql.DB) (int64, error)
 	// shrink gives room that rows have left back to the disk, where that is worth it.
@@ -76,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{o: o, many: manyResults, changed: make(chan struct{}), last: map[subject]Series{}}
 	switch {
 	case o.History.Postgres != nil:
-		s.base = newPostgres(o.History.Postgres, o.ReadOnly)
+		s.base = newPostgres(o.History.Postgres, o.History.Keep, o.ReadOnly)
 	case o.History.File != "":
 		s.base = &sqlite{path: o.History.File, readOnly: o.ReadOnly}
 	default:
@@ -151,8 +158,9 @@ func (s *Store) Add(ctx context.Context, r *keyholder.Result) error {
 	if err == nil {
 		err = s.inTx(ctx, func(tx transaction) (err error) {
 			row := encode(r)
-			if n, err = tx.exec(ctx, insertSQL, row...); err == nil && n > 0 {
-				_, err = tx.exec(ctx, seriesSQL, row[0])
+			insert, where := s.base.insert()
+			if n, err = tx.exec(ctx, insert, row...); err == nil && n > 0 {
+				_, err = tx.exec(ctx, seriesSQL(where), row[0], r.Start.UnixNano())
 			}
 			return err
 		})

@@ -57,9 +57,35 @@ func Start(t testing.TB, conf string) *Server {
 	if len(found) == 0 {
 		testenv.Missing(t, "postgres", "there is no /usr/lib/postgresql/*/bin/postgres")
 	}
+	return start(t, filepath.Dir(slices.Max(found)), conf)
+}
+
+// StartTimescale is Start of a server that has the extension TimescaleDB. HENCEDGE_TEST_TIMESCALE
+// names the directory of its programs where those are not Debian's.
+func StartTimescale(t testing.TB, conf string) *Server {
+	t.Helper()
+	dirs := []string{os.Getenv("HENCEDGE_TEST_TIMESCALE")}
+	if dirs[0] == "" {
+		dirs, _ = filepath.Glob("/usr/lib/postgresql/*/bin")
+	}
+	for _, bin := range slices.Backward(dirs) {
+		share, err := exec.Command(filepath.Join(bin, "pg_config"), "--sharedir").Output()
+		if err != nil {
+			continue
+		}
+		control := filepath.Join(strings.TrimSpace(string(share)), "extension", "timescaledb.control")
+		if _, err := os.Stat(control); err == nil {
+			return start(t, bin, "shared_preload_libraries = 'timescaledb'\ntimescaledb.telemetry_level = off\n"+conf)
+		}
+	}
+	testenv.Missing(t, "timescaledb", fmt.Sprintf("no PostgreSQL of %q has the extension TimescaleDB", dirs))
+	return nil
+}
+
+func start(t testing.TB, bin, conf string) *Server {
+	t.Helper()
 	dir := testenv.QuickDir(t)
-	s := &Server{Dir: dir, data: filepath.Join(dir, "data"), bin: filepath.Dir(slices.Max(found)),
-		CA: filepath.Join(dir, "ca.pem")}
+	s := &Server{Dir: dir, data: filepath.Join(dir, "data"), bin: bin, CA: filepath.Join(dir, "ca.pem")}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

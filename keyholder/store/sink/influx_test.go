@@ -142,7 +142,8 @@ func TestInfluxRefusals(t *testing.T) {
 				before := count("failures")
 				d.change(func() { d.away = status })
 				b.grow(t, 3)
-				testrig.Eventually(t, fmt.Sprint("a failure by ", status), func() bool { return count("failures") > before })
+				testrig.Eventually(t, fmt.Sprint("a failure by ", status),
+					func() bool { return count("failures") > before })
 				testrig.Eventually(t, fmt.Sprint("results after ", status), all)
 			}
 			before := count("failures")
@@ -216,8 +217,8 @@ func startInflux(t *testing.T) *influxd {
 	t.Helper()
 	i := &influxd{program: testenv.Program(t, "influxdb", "influxd"), dir: t.TempDir(),
 		address: testrig.FreeAddress(t)}
-	conf := fmt.Sprintf("reporting-disabled = true\nbind-address = %q\n[meta]\ndir = %q\n[data]\ndir = %q\nwal-dir = %q\n"+
-		"[http]\nbind-address = %q\nlog-enabled = false\n[monitor]\nstore-enabled = false\n", testrig.FreeAddress(t),
+	conf := fmt.Sprintf("reporting-disabled = true\nbind-address = %q\n[meta]\ndir = %q\n[data]\ndir = %q\n"+
+		"wal-dir = %q\n[http]\nbind-address = %q\nlog-enabled = false\n[monitor]\nstore-enabled = false\n", testrig.FreeAddress(t),
 		filepath.Join(i.dir, "meta"), filepath.Join(i.dir, "data"), filepath.Join(i.dir, "wal"), i.address)
 	if err := os.WriteFile(filepath.Join(i.dir, "conf"), []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
