@@ -244,9 +244,10 @@ func asksAnew(i *Invitation, r *Request) bool {
 }
 
 // Approve lets the board of a request in: it marks the invitation as used, calls admit,
-// which tells the evaluator, and publishes the answer. It fails with ErrExpired, ErrRevoked or
-// ErrUsed, and otherwise may be repeated until the board has the answer. Without a key it fails
-// with ErrNoKey.
+// which tells the evaluator, publishes the answer, and tells other boards that ask with the same
+// token that it is used. It fails with ErrExpired, ErrRevoked or ErrUsed, and otherwise may be
+// repeated until the board has the answer. Without a key it fails with ErrNoKey. If the invitation
+// was revoked meanwhile, ErrRevoked may come after a call of admit, which is to be undone.
 func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func() error) error {
 	if d.Key == nil {
 		return ErrNoKey
@@ -275,12 +276,28 @@ func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func()
 			Request: p.Request.hash, Answer: hashOf(head), Parts: max(stale, len(parts))}
 		return nil
 	})
+	if errors.Is(err, ErrUnknown) {
+		return fmt.Errorf("%w; it was revoked, or has expired", err)
+	}
 	if err != nil {
 		return err
 	}
 	if err := admit(); err != nil {
 		return err
 	}
+	if err := errors.Join(d.publish(ctx, id, board, head, parts), d.stands(ctx, p, len(parts))); err != nil {
+		return err
+	}
+	return d.turnAway(ctx, &p.Invitation, board, used)
+}
+
+// What boards are told whose token is of no use to them.
+const (
+	used    = "another board was let in with this token"
+	revoked = "the operator revoked the token"
+)
+
+func (d *Desk) publish(ctx context.Context, id, board string, head []byte, parts [][]byte) error {
 	g, asking := errgroup.WithContext(ctx)
 	g.SetLimit(publishing)
 	for i, part := range parts {
@@ -295,17 +312,59 @@ func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func()
 	return nil
 }
 
+// stands fails with ErrRevoked if an invitation was revoked after a board was marked in the book,
+// and takes back the answer, which Revoke may have missed.
+func (d *Desk) stands(ctx context.Context, p *Pending, parts int) error {
+	i, err := d.Book.Find(p.Invitation.ID)
+	if err == nil && !i.Revoked {
+		return nil
+	}
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		return err
+	}
+	gone := Invitation{ID: p.Invitation.ID,
+		Board: &Admitted{PublicKey: transport.FormatPublicKey(p.Request.PublicKey), Parts: parts}}
+	return errors.Join(fmt.Errorf("%w while %s was being let in: its answer was taken back", ErrRevoked,
+		p.Request.Device), d.sweep(ctx, &gone))
+}
+
+// turnAway refuses the boards that ask with a token, other than one, for a reason. Without a key
+// they are not told.
+func (d *Desk) turnAway(ctx context.Context, i *Invitation, but, reason string) error {
+	if d.Key == nil || i.Secret == (Secret{}) {
+		return nil
+	}
+	d.mu.Lock()
+	var asking []*Request
+	for board, a := range d.asks[i.ID] {
+		if r, err := openRequest(a.request, i.Secret); err == nil && board != but {
+			asking = append(asking, r)
+		}
+	}
+	d.mu.Unlock()
+	for _, r := range asking {
+		if err := d.refuse(ctx, i.ID, r, reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Refuse tells a board that waits that it is not let in. The invitation stays as it is. Without a
 // key it fails with ErrNoKey.
 func (d *Desk) Refuse(ctx context.Context, p *Pending, reason string) error {
 	if d.Key == nil {
 		return ErrNoKey
 	}
-	head, err := sealRefusal(reason, p.Request, d.Key)
+	return d.refuse(ctx, p.Invitation.ID, p.Request, reason)
+}
+
+func (d *Desk) refuse(ctx context.Context, id string, r *Request, reason string) error {
+	head, err := sealRefusal(reason, r, d.Key)
 	if err != nil {
 		return err
 	}
-	id, board := p.Invitation.ID, BoardID(p.Request.PublicKey)
+	board := BoardID(r.PublicKey)
 	if err := d.Client.Publish(ctx, AnswerTopic(d.Prefix, id, board), head, false); err != nil {
 		return fmt.Errorf("publish the answer: %w", err)
 	}
@@ -378,7 +437,8 @@ func (d *Desk) forget(ctx context.Context, i *Invitation) error {
 
 // Tidy notes which boards have joined, removes from the broker what lies there for them and
 // under expired and revoked invitations, and forgets revoked ones, and expired ones that let
-// nobody in. Of others' messages it leaves 64 at most.
+// nobody in. Boards that ask with a used token are told so. Of others' messages it leaves 64 at
+// most.
 func (d *Desk) Tidy(ctx context.Context) error {
 	list, err := d.Book.List()
 	if err != nil {
@@ -386,6 +446,9 @@ func (d *Desk) Tidy(ctx context.Context) error {
 	}
 	for k := range list {
 		i := &list[k]
+		if err := d.turnLate(ctx, i); err != nil {
+			return err
+		}
 		switch {
 		case i.Revoked:
 			err = d.forget(ctx, i)
@@ -405,19 +468,42 @@ func (d *Desk) Tidy(ctx context.Context) error {
 	return d.clearStrays(ctx)
 }
 
-// Revoke makes a token worthless. A board that it has let in stays in. If it fails later than
-// on disk, the token is worthless all the same, and Tidy does the rest.
-func (d *Desk) Revoke(ctx context.Context, id string) error {
-	var revoked Invitation
+// turnLate tells boards that ask with a token that was used or revoked.
+func (d *Desk) turnLate(ctx context.Context, i *Invitation) error {
+	if i.Revoked {
+		return d.turnAway(ctx, i, "", revoked)
+	}
+	if i.Board == nil {
+		return nil
+	}
+	pub, err := transport.ParsePublicKey(i.Board.PublicKey)
+	if err != nil {
+		return nil // whose board that was is not known
+	}
+	return d.turnAway(ctx, i, BoardID(pub), used)
+}
+
+// Revoke makes a token worthless, and tells boards that ask with it. A board that it has let in,
+// which is returned, stays in, but an answer that it has not fetched is removed. If Revoke fails
+// later than on disk, the token is worthless all the same, and Tidy does the rest.
+func (d *Desk) Revoke(ctx context.Context, id string) (*Admitted, error) {
+	var now Invitation
 	err := d.Book.Change(id, func(i *Invitation) error {
 		i.Revoked = true
-		revoked = *i
+		now = *i
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return d.forget(ctx, &revoked)
+	if now.Board != nil {
+		now.Board.Joined = d.hasJoined(&now)
+	}
+	err = errors.Join(d.turnAway(ctx, &now, "", revoked), d.forget(ctx, &now))
+	if errors.Is(err, ErrUnknown) { // another process has revoked it meanwhile
+		err = nil
+	}
+	return now.Board, err
 }
 
 // sweep removes from the broker what is retained under an invitation.

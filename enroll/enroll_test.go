@@ -8,7 +8,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -225,8 +227,13 @@ func TestOneBoard(t *testing.T) {
 	if got := testrig.Receive(t, "an answer", first.end); got.err != nil {
 		t.Fatal(got.err)
 	}
+	if got := testrig.Receive(t, "a refusal", thief.end); !errors.Is(got.err, ErrRefused) ||
+		!strings.Contains(got.err.Error(), used) {
+		t.Errorf("the other board ends with %v", got.err)
+	}
 	other := h.desk(t, "desk2")
-	for _, p := range pending(t, other, 2) {
+	pending(t, other, 1)
+	for _, p := range both {
 		called := false
 		err := other.Approve(t.Context(), &p, welcome(10), func() error { called = true; return nil })
 		if again := p.Request.Device == "pump17"; again != (err == nil) || called != again || !again &&
@@ -234,14 +241,168 @@ func TestOneBoard(t *testing.T) {
 			t.Errorf("%s is answered a second time with %v, admitted: %v", p.Request.Device, err, called)
 		}
 	}
-	if len(thief.end) > 0 {
-		t.Error("the other board has an answer")
+	late := h.board(t, "pump19", h.token)
+	pending(t, other, 2)
+	if err := other.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	thief.stop()
-	if got := testrig.Receive(t, "the end", thief.end); !errors.Is(got.err, context.Canceled) {
-		t.Errorf("the other board ends with %v", got.err)
+	if got := testrig.Receive(t, "a refusal", late.end); !errors.Is(got.err, ErrRefused) {
+		t.Errorf("a board that asks later ends with %v", got.err)
 	}
-	pending(t, other, 1) // it took its request back
+	pending(t, other, 1)
+}
+
+// TestTwoBoards: of two boards with one token that two commands approve at once, one is let in. The
+// other is told, and so is who approved it.
+func TestTwoBoards(t *testing.T) {
+	h := newHouse(t)
+	desks := []*Desk{h.desk(t, "desk"), h.desk(t, "desk2")}
+	for round := range 8 {
+		token := h.invite(t)
+		boards := map[string]*board{}
+		for _, name := range []string{fmt.Sprint("left", round), fmt.Sprint("right", round)} {
+			boards[name] = h.board(t, name, token)
+		}
+		var asks []Pending
+		for _, d := range desks { // each has heard of both
+			testrig.Eventually(t, "both requests", func() bool {
+				list, err := d.Pending()
+				asks = slices.DeleteFunc(list, func(p Pending) bool { return p.Invitation.ID != token.Secret.ID() })
+				return err == nil && len(asks) == 2
+			})
+		}
+		ends := make([]error, 2)
+		var both sync.WaitGroup
+		for k, d := range desks {
+			both.Go(func() { ends[k] = d.Approve(t.Context(), &asks[k], welcome(10), admitted) })
+		}
+		both.Wait()
+		won := 0
+		if ends[0] != nil {
+			won = 1
+		}
+		if ends[won] != nil || !errors.Is(ends[1-won], ErrUsed) {
+			t.Fatalf("two boards are let in with %v", ends)
+		}
+		if got := testrig.Receive(t, "an answer", boards[asks[won].Request.Device].end); got.err != nil {
+			t.Errorf("the board that was let in ends with %v", got.err)
+		}
+		if got := testrig.Receive(t, "a refusal", boards[asks[1-won].Request.Device].end); !errors.Is(got.err,
+			ErrRefused) || !strings.Contains(got.err.Error(), used) {
+			t.Errorf("the other board ends with %v", got.err)
+		}
+	}
+}
+
+// TestRevokeInApprove: of a revocation and an approval at the same time one wins, and the other
+// says so. Where the revocation does, nothing stays at the broker, and the board is told.
+func TestRevokeInApprove(t *testing.T) {
+	for name, when := range map[string]string{"before": "", "while the device is listed": "listed",
+		"while the answer is published": "published"} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			other := h.desk(t, "desk2")
+			revoke := func() {
+				if _, err := other.Revoke(t.Context(), h.token.Secret.ID()); err != nil {
+					t.Error(err)
+				}
+			}
+			client := &hooked{Client: h.client(t, "desk")}
+			d, err := OpenDesk(t.Context(), DeskOptions{Client: client, Prefix: prefix, Book: h.book, Key: h.operator,
+				Now: h.clock.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := h.board(t, "pump17", h.token)
+			p := pending(t, d, 1)[0]
+			pending(t, other, 1)
+			calls := 0
+			switch when {
+			case "":
+				revoke()
+			case "published":
+				client.before = revoke
+			}
+			err = d.Approve(t.Context(), &p, welcome(3*partSize), func() error {
+				if calls++; when == "listed" {
+					revoke()
+				}
+				return nil
+			})
+			want := ErrRevoked
+			if when == "" {
+				want = ErrUnknown // it is forgotten
+			}
+			if !errors.Is(err, want) || (calls > 0) != (when != "") {
+				t.Errorf("approved with %v, the device was listed %d times", err, calls)
+			}
+			if got := testrig.Receive(t, "a refusal", b.end); !errors.Is(got.err, ErrRefused) ||
+				!strings.Contains(got.err.Error(), revoked) {
+				t.Errorf("the board ends with %v", got.err)
+			}
+			if kept := h.retained(t); len(kept) > 0 {
+				t.Errorf("the broker keeps %d messages", len(kept))
+			}
+			if list, err := h.book.List(); err != nil || len(list) != 0 {
+				t.Errorf("the book has %d invitations, %v", len(list), err)
+			}
+		})
+	}
+}
+
+// TestRevokeBesideApprove: whatever the order of a revocation and an approval, they agree.
+func TestRevokeBesideApprove(t *testing.T) {
+	h := newHouse(t)
+	if _, err := h.desk(t, "desk0").Revoke(t.Context(), h.token.Secret.ID()); err != nil {
+		t.Fatal(err)
+	}
+	d, other := h.desk(t, "desk"), h.desk(t, "desk2")
+	won := 0
+	for round := range 20 {
+		token := h.invite(t)
+		b := h.board(t, fmt.Sprint("pump", round), token)
+		p := pending(t, d, 1)[0]
+		pending(t, other, 1)
+		var approved, revoked error
+		var admittedBoard *Admitted
+		var both sync.WaitGroup
+		both.Go(func() { approved = d.Approve(t.Context(), &p, welcome(10), admitted) })
+		both.Go(func() { admittedBoard, revoked = other.Revoke(t.Context(), token.Secret.ID()) })
+		both.Wait()
+		if revoked != nil {
+			t.Fatal(revoked)
+		}
+		switch {
+		case approved == nil && admittedBoard == nil, approved != nil && !errors.Is(approved, ErrRevoked) &&
+			!errors.Is(approved, ErrUnknown):
+			t.Errorf("approved with %v, revoked after %+v", approved, admittedBoard)
+		case approved == nil:
+			won++
+		}
+		if got := testrig.Receive(t, "an end", b.end); got.err != nil && !errors.Is(got.err, ErrRefused) {
+			t.Errorf("the board ends with %v", got.err)
+		}
+		pending(t, d, 0)
+		pending(t, other, 0)
+		if kept := h.retained(t); len(kept) > 0 {
+			t.Errorf("the broker keeps %d messages", len(kept))
+		}
+	}
+	t.Logf("%d of 20 approvals came first", won)
+}
+
+// hooked is a client that does something before it publishes an answer.
+type hooked struct {
+	transport.Client
+	before func()
+	once   sync.Once
+}
+
+func (c *hooked) Publish(ctx context.Context, topic string, payload []byte, retain bool) error {
+	if retain && len(payload) > 0 && c.before != nil {
+		c.once.Do(c.before)
+	}
+	return c.Client.Publish(ctx, topic, payload, retain)
 }
 
 // TestExpired: after its time a token gives nothing, whether the board or the operator is late.
@@ -286,7 +447,7 @@ func TestRefuse(t *testing.T) {
 	pending(t, d, 0)
 	h.board(t, "pump18", h.token)
 	pending(t, d, 1)
-	if err := d.Revoke(t.Context(), h.token.Secret.ID()); err != nil {
+	if _, err := d.Revoke(t.Context(), h.token.Secret.ID()); err != nil {
 		t.Fatal(err)
 	}
 	pending(t, d, 0)
@@ -360,8 +521,9 @@ func TestRevokeAfterFailure(t *testing.T) {
 	if err := d.Approve(t.Context(), &p, welcome(10), admitted); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Revoke(t.Context(), p.Invitation.ID); !errors.Is(err, errKept) {
-		t.Fatalf("revoked with %v", err)
+	if board, err := d.Revoke(t.Context(), p.Invitation.ID); !errors.Is(err, errKept) || board == nil ||
+		board.Device != "pump17" {
+		t.Fatalf("revoked with %v, after %+v", err, board)
 	}
 	if err := d.Approve(t.Context(), &p, welcome(10), admitted); !errors.Is(err, ErrRevoked) {
 		t.Errorf("a board with a token that was revoked is answered with %v", err)

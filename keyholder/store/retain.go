@@ -84,7 +84,8 @@ func (s *Store) dropSpan(ctx context.Context, c span, upto, end, rows int64) (dr
 		var count, start, last, id int64
 		var newest bool
 		if err := tx.row(ctx, `SELECT count(*), coalesce(max(start_ns), 0), coalesce(max(end_ns), 0),
-			coalesce(max(id), 0), coalesce(bool_or(object = (SELECT object FROM results ORDER BY id DESC LIMIT 1)), false)
+			coalesce(max(id), 0),
+			coalesce(bool_or(object = (SELECT object FROM results ORDER BY id DESC LIMIT 1)), false)
 			FROM results WHERE start_ns >= ? AND start_ns < ?`, c.from, c.to).Scan(&count, &start, &last, &id,
 			&newest); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,12 +100,19 @@ func (d *desk) letIn(ctx context.Context, p *enroll.Pending, w *enroll.Welcome, 
 	if err := d.fill(w, p); err != nil {
 		return err
 	}
-	return d.Approve(ctx, p, w, func() error {
+	listed := false // by this call
+	err := d.Approve(ctx, p, w, func() error {
 		if file == "" {
 			return nil // it is listed
 		}
-		return admit(file, p)
+		err := admit(file, p)
+		listed = err == nil
+		return err
 	})
+	if listed && errors.Is(err, enroll.ErrRevoked) {
+		return errors.Join(err, os.Remove(file))
+	}
+	return err
 }
 
 // credentials returns a Welcome with what the flags say.

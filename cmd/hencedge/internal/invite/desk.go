@@ -368,8 +368,10 @@ func (a *app) revokeCommand() *cobra.Command {
 		Short: "make a token worthless",
 		Long: `revoke forgets an invitation, so that its token is worth nothing. If the broker cannot be
 told, the token is worth nothing all the same, and the next command of this group does the
-rest. A device that has joined stays: take its file out of the evaluator's "enrolled"
-directory.`,
+rest. Boards that ask with it are told. A device that was let in stays, as the command says:
+take its file out of the evaluator's "enrolled" directory. If it has not fetched its answer
+yet, it does not get it any more. Of "approve" and "revoke" at the same time one wins, and the
+other says so.`,
 		Example: "  hencedge enroll revoke 3f0c8a5be21d77c04e19",
 		Args:    cli.ExactArgs("INVITATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -378,11 +380,25 @@ directory.`,
 				return err
 			}
 			defer d.close()
-			return d.Revoke(cmd.Context(), args[0])
+			board, err := d.Revoke(cmd.Context(), args[0])
+			if board != nil {
+				a.Remark(letInBefore(board))
+			}
+			return err
 		},
 	}
 	f.registerBroker(cmd)
 	return cmd
+}
+
+// letInBefore says what revoke leaves of a board.
+func letInBefore(b *enroll.Admitted) string {
+	what := "has joined"
+	if !b.Joined {
+		what = "was let in, and may not have fetched its answer"
+	}
+	return fmt.Sprintf("%s %s before the token was revoked: it stays until its file is taken out of the evaluator's "+
+		"\"enrolled\" directory", b.Device, what)
 }
 
 // enrolledFile returns what the evaluator reads of a device.

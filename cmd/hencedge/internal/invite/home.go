@@ -26,8 +26,9 @@ import (
 
 // home is where a board keeps what it got.
 type home struct {
-	dir   string // agent.yaml, ca.pem, agent-keys
-	state string // signing.key, broker.password
+	dir   string     // agent.yaml, ca.pem, agent-keys
+	state string     // signing.key, broker.password
+	locks []*os.File // of both
 }
 
 func (h *home) config() string   { return filepath.Join(h.dir, "agent.yaml") }
@@ -39,9 +40,18 @@ func (h *home) password() string { return filepath.Join(h.state, "broker.passwor
 // joining is there while the answer is written, before anything of it, until agent.yaml is there.
 func (h *home) joining() string { return filepath.Join(h.dir, ".joining") }
 
-// prepare makes the directories. It fails if the board has a configuration or keys already, other
-// than those of a join that was killed.
-func (h *home) prepare() error {
+// prepare makes the directories, and locks them until release. It fails if another join works
+// there, or if the board has a configuration or keys already, other than those of a join that was
+// killed.
+func (h *home) prepare() (err error) {
+	if err := h.lock(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			h.release()
+		}
+	}()
 	if err := h.clearUp(); err != nil {
 		return err
 	}
@@ -51,10 +61,35 @@ func (h *home) prepare() error {
 				path)
 		}
 	}
-	if err := os.MkdirAll(h.dir, 0o755); err != nil {
+	return nil
+}
+
+// lock makes the directories and locks them: one join at a time makes a key and asks.
+func (h *home) lock() error {
+	h.release()
+	if err := errors.Join(os.MkdirAll(h.dir, 0o755), os.MkdirAll(h.state, 0o700)); err != nil {
 		return err
 	}
-	return os.MkdirAll(h.state, 0o700)
+	for _, path := range []string{filepath.Join(h.dir, ".join.lock"), filepath.Join(h.state, "join.lock")} {
+		f, err := durable.LockFile(path)
+		if err != nil {
+			h.release()
+			if errors.Is(err, durable.ErrLocked) {
+				return fmt.Errorf("another \"agent join\" works in %s: wait until it has ended", filepath.Dir(path))
+			}
+			return err
+		}
+		h.locks = append(h.locks, f)
+	}
+	return nil
+}
+
+// release lets others join in the directories.
+func (h *home) release() {
+	for _, f := range h.locks {
+		f.Close()
+	}
+	h.locks = nil
 }
 
 // clearUp removes the keys of a join that was killed before it had written agent.yaml.

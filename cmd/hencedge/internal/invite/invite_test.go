@@ -127,6 +127,30 @@ func TestKilledJoin(t *testing.T) {
 	}
 }
 
+// TestOneJoin: of two joins in one directory, or with one state, the second is told of the first.
+func TestOneJoin(t *testing.T) {
+	dir := t.TempDir()
+	first := &home{dir: filepath.Join(dir, "a"), state: filepath.Join(dir, "state")}
+	if err := first.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	for _, second := range []*home{{dir: first.dir, state: filepath.Join(dir, "other")},
+		{dir: filepath.Join(dir, "b"), state: first.state}} {
+		if err := second.prepare(); err == nil || !strings.Contains(err.Error(), `another "agent join" works in `+dir) {
+			t.Errorf("a second join in %s and %s: %v", second.dir, second.state, err)
+		}
+		first.release()
+		if err := second.prepare(); err != nil {
+			t.Errorf("after the first: %v", err)
+		}
+		second.release()
+		if err := first.prepare(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.release()
+}
+
 // TestKeepMarks: while an answer is written the board says so on disk, and no longer after it.
 func TestKeepMarks(t *testing.T) {
 	dir := t.TempDir()

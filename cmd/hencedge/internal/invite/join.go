@@ -113,6 +113,7 @@ func (a *app) join(ctx context.Context, f *joinFlags, token *enroll.Token) error
 	if err := h.prepare(); err != nil {
 		return err
 	}
+	defer h.release()
 	key, err := h.signingKey()
 	if err != nil {
 		return err
