@@ -54,7 +54,8 @@ func (b *browsing) browse(ts *testscript.TestScript, _ bool, args []string) {
 		"wrong": b.wrong, "login": b.login, "used": b.used, "live": b.live, "zoom": b.zoom, "alarm": b.alarm,
 		"fleet": b.fleet, "keys": b.keys, "proof": b.proof, "looks": b.looks, "accessible": b.accessible, "axe": b.axe,
 		"gone": b.gone, "ended": b.ended,
-		"asks": b.asks, "command": b.command, "letin": b.letIn, "refuse": b.refuse, "enrolled": b.enrolled,
+		"asks": b.asks, "command": b.command, "letin": b.letIn, "refuse": b.refuse, "again": b.again,
+		"approved": b.approved, "enrolled": b.enrolled,
 		"looker":  b.looker,
 		"history": b.history, "viewer": b.viewer, "logout": b.logout, "quiet": b.quiet, "demo": b.demo,
 	}
@@ -299,8 +300,33 @@ func (b *browsing) letIn(ts *testscript.TestScript, args []string) {
 	b.page.Click("#same")
 	b.page.Click(".ask button[type=submit]")
 	b.page.Wait("that the question is gone", "document.querySelector('.ask') === null")
-	b.page.Wait("that the board has joined", "document.querySelector('.state.joined') !== null")
+	b.page.Wait("that the board has joined", rowOf(args[0], "joined"))
 	b.page.Wait("no badge", `document.querySelector("nav a[data-path=boards] .badge").hidden`)
+}
+
+// rowOf is an expression: a row of the table has the words.
+func rowOf(words ...string) string {
+	list, _ := json.Marshal(words)
+	return fmt.Sprintf("[...document.querySelectorAll('tbody tr')].some((r) => %s.every((t) => r.innerText.includes(t)))",
+		list)
+}
+
+// approved is "approved DEVICE": its answer waits for a board.
+func (b *browsing) approved(_ *testscript.TestScript, args []string) {
+	b.page.Wait("an answer that was not fetched", rowOf(args[0], "approved, not fetched yet"))
+}
+
+// again is "again DEVICE FINGERPRINT": a board was interrupted before it had its answer. It can be let
+// in once more, and not be refused.
+func (b *browsing) again(ts *testscript.TestScript, args []string) {
+	b.page.Wait("the badge", `document.querySelector("nav a[data-path=boards] .badge").textContent === '1'`)
+	b.page.Wait("a board that asks again", rowOf(args[0], "was interrupted, and asks again", args[1]))
+	if n := b.page.Do("document.querySelectorAll('button[aria-label=\"refuse " + args[0] + "\"]').length"); n != "0" {
+		ts.Fatalf("a board that is listed can be refused")
+	}
+	b.shoot("boards-again")
+	b.axe(ts, nil)
+	b.letIn(ts, args)
 }
 
 // refuse is "refuse DEVICE".

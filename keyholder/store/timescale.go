@@ -146,11 +146,13 @@ func (p *postgresBase) shrink(ctx context.Context, db *sql.DB) error {
 	}
 	for n := int64(most); err == nil && n == most; {
 		var done sql.Result
-		if done, err = db.ExecContext(ctx, `DELETE FROM ledger WHERE id IN (SELECT id FROM ledger AS l
-			WHERE start_ns <= $1 AND NOT EXISTS (SELECT FROM results AS r
-				WHERE r.id = l.id AND r.start_ns = l.start_ns AND r.start_ns <= $1) LIMIT $2)`, removed, most); err == nil {
+		if done, err = db.ExecContext(ctx, settleSQL, removed, most); err == nil {
 			n, err = done.RowsAffected()
 		}
 	}
 	return err
 }
+
+// settleSQL removes rows of the ledger without a result, up to the latest start of those removed.
+const settleSQL = `DELETE FROM ledger WHERE id IN (SELECT id FROM ledger AS l WHERE start_ns <= $1 AND NOT EXISTS
+	(SELECT FROM results AS r WHERE r.id = l.id AND r.start_ns = l.start_ns AND r.start_ns <= $1) LIMIT $2)`

@@ -219,7 +219,8 @@ func startInflux(t *testing.T) *influxd {
 		address: testrig.FreeAddress(t)}
 	conf := fmt.Sprintf("reporting-disabled = true\nbind-address = %q\n[meta]\ndir = %q\n[data]\ndir = %q\n"+
 		"wal-dir = %q\n[http]\nbind-address = %q\nlog-enabled = false\n[monitor]\nstore-enabled = false\n",
-		testrig.FreeAddress(t), filepath.Join(i.dir, "meta"), filepath.Join(i.dir, "data"), filepath.Join(i.dir, "wal"), i.address)
+		testrig.FreeAddress(t), filepath.Join(i.dir, "meta"), filepath.Join(i.dir, "data"), filepath.Join(i.dir, "wal"),
+		i.address)
 	if err := os.WriteFile(filepath.Join(i.dir, "conf"), []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
