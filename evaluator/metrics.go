@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hencedge/hencedge/evaluator/interval"
 	"github.com/hencedge/hencedge/internal/traces"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -163,14 +164,27 @@ func (s *Service) tracedWindow(o staged, v verdict, now time.Time) {
 }
 
 // tracedResult exports what became of the last window of a result: its wait from arrived on, the
-// computation from began to over, and the way out until now. id is that of the sealed object.
-func (p *pipeline) tracedResult(m *transport.Meta, id [32]byte, bytes int, arrived, began, over time.Time) {
+// computation from began to over, and the way out until now. id is that of the sealed object. Of a
+// sum across devices it also exports from when to when its windows came.
+func (p *pipeline) tracedResult(m *transport.Meta, id [32]byte, bytes int, sum *interval.Sum, arrived, began,
+	over time.Time) {
 	if p.traces == nil {
 		return
 	}
 	span, ok := traces.Result(m, id, bytes)
-	if !ok || !p.traces.Wants(span.Window) {
+	if !ok || !p.traces.Takes(&span) {
 		return
+	}
+	if sum != nil {
+		collect := span
+		collect.Name, collect.ID, collect.Parent = "collect", span.Parent, traces.SpanID{}
+		collect.Links, collect.Start, collect.End = sum.IDs(), arrived, arrived
+		for i := range sum.Windows {
+			if at := sum.Windows[i].At; at.Before(collect.Start) {
+				collect.Start = at
+			}
+		}
+		p.traces.Add(collect)
 	}
 	for _, step := range []struct {
 		name       string

@@ -98,7 +98,7 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)
 	}
 	id, size := r.sealed.ID, len(r.sealed.Bytes)
-	s.tracedResult(&r.meta, id, size, start.Add(-max(start.Sub(j.lastArrival()), 0)), start, over)
+	s.tracedResult(&r.meta, id, size, j.sum, start.Add(-max(start.Sub(j.lastArrival()), 0)), start, over)
 	s.tally.result(circuit.Name(), size, computed.Took)
 	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", size,
 		"evaluate", computed.Took)

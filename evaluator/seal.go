@@ -228,7 +228,7 @@ func (s *Service) publishPack(ctx context.Context, p *pack) {
 		// Each result counts for its part of the pack.
 		n := len(p.results)
 		bytes := len(sealed.sealed.Bytes)*(i+1)/n - len(sealed.sealed.Bytes)*i/n
-		s.tracedResult(&metas[i], sealed.sealed.ID, bytes, e.began.Add(-e.waited), e.began, e.entered)
+		s.tracedResult(&metas[i], sealed.sealed.ID, bytes, e.job.sum, e.began.Add(-e.waited), e.began, e.entered)
 		s.tally.result(e.circuit.Name(), bytes, e.took)
 		if s.deps.OnResult != nil {
 			s.deps.OnResult(Event{Program: e.circuit.Name(), Meta: metas[i], ID: sealed.sealed.ID, Bytes: bytes,

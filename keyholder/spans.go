@@ -16,7 +16,7 @@ func (w *watch) tracedTaken(obj *transport.Object, results []transport.Meta, s t
 	for i := range results {
 		m := &results[i]
 		span, ok := traces.Result(m, obj.ID, len(s.Sealed))
-		if !ok || !w.o.Traces.Wants(span.Window) {
+		if !ok || !w.o.Traces.Takes(&span) {
 			continue
 		}
 		span.Parent = traces.Published(obj.ID, m.Program, m.Subject)
@@ -30,10 +30,11 @@ func (w *watch) tracedTaken(obj *transport.Object, results []transport.Meta, s t
 // tracedResult exports a step of a result that was decrypted: when, and nothing of what it says. A
 // result that cannot be read has none.
 func (w *watch) tracedResult(name string, r *Result, start, end time.Time) {
-	if len(r.Inputs) == 0 || !w.o.Traces.Wants(r.Inputs[0]) {
+	span, ok := traces.Result(&transport.Meta{Inputs: r.Inputs, Fleet: r.Fleet, Subject: r.Device, Program: r.Program,
+		Sequence: r.Sequence}, r.ID, r.Size())
+	if !ok || !w.o.Traces.Takes(&span) {
 		return
 	}
-	w.o.Traces.Add(traces.Span{Name: name, Window: r.Inputs[0], Links: r.Inputs[1:], Device: r.Device,
-		Program: r.Program, Object: r.ID, Sequence: r.Sequence, Bytes: r.Size(), Start: start, End: end,
-		Parent: traces.Published(r.ID, r.Program, r.Device)})
+	span.Name, span.Start, span.End, span.Parent = name, start, end, traces.Published(r.ID, r.Program, r.Device)
+	w.o.Traces.Add(span)
 }

@@ -57,7 +57,7 @@ func (s *services) commands() map[string]func(*testscript.TestScript, bool, []st
 		"start": s.start, "appears": appears, "ended": s.ended, "interrupt": s.interrupt, "crash": s.crash,
 		"reload": s.reload, "manager": manager, "publish": publish,
 		"readings": makeReadings, "alarms": compareAlarms, "json": setJSON, "fingerprint": setFingerprint,
-		"collector": startCollector, "traced": checkTraces,
+		"collector": startCollector, "traced": checkTraces, "tracedsums": checkSums,
 		"truncate": func(ts *testscript.TestScript, _ bool, args []string) {
 			n, err := strconv.ParseInt(args[0], 10, 64)
 			ts.Check(err)

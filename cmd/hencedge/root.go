@@ -10,7 +10,7 @@ import (
 )
 
 func newRoot(std cli.Streams) *cobra.Command {
-	a := &app{App: &cli.App{Std: std}}
+	a := &app{App: &cli.App{Std: std, Version: thisVersion()}}
 	root := &cobra.Command{
 		Use:   "hencedge",
 		Short: "compute on sensor data that you never see",

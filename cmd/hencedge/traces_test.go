@@ -32,7 +32,7 @@ type tracedSpan struct {
 	StartTimeUnixNano, EndTimeUnixNano  string
 	Attributes                          []tracedAttribute
 	Links                               []struct{ TraceID, SpanID string }
-	service                             string
+	service, version                    string
 }
 
 type tracedAttribute struct {
@@ -94,6 +94,7 @@ func (c *otlp) take(w http.ResponseWriter, r *http.Request) {
 		for _, ss := range rs.ScopeSpans {
 			for _, s := range ss.Spans {
 				s.service = attribute(rs.Resource.Attributes, "service.name")
+				s.version = attribute(rs.Resource.Attributes, "service.version")
 				c.spans = append(c.spans, s)
 			}
 		}
@@ -131,11 +132,80 @@ func checkTraces(ts *testscript.TestScript, _ bool, args []string) {
 	allowed := []string{"hencedge.object", "hencedge.device", "hencedge.stream", "hencedge.program",
 		"hencedge.sequence", "hencedge.bytes"}
 	for _, s := range c.spans {
+		if s.version != thisVersion() {
+			ts.Fatalf("%s %s is of the version %q", s.service, s.Name, s.version)
+		}
 		for _, a := range s.Attributes {
 			if !slices.Contains(allowed, a.Key) {
 				ts.Fatalf("the span %q has the attribute %q", s.Name, a.Key)
 			}
 		}
+	}
+}
+
+// sumSteps are the spans of a sum across devices, in the order in which they begin.
+var sumSteps = []string{"hencedge-evaluator collect", "hencedge-evaluator queue", "hencedge-evaluator compute",
+	"hencedge-evaluator publish", "hencedge-keyholder receive", "hencedge-keyholder verify",
+	"hencedge-keyholder decrypt", "hencedge-keyholder store"}
+
+// checkSums is "tracedsums RESULTS": the collector must have a trace of each sum across devices in a
+// file of NDJSON, which leads to those of its windows.
+func checkSums(ts *testscript.TestScript, _ bool, args []string) {
+	found, _ := tracesOf.Load(ts.Getenv("COLLECTOR"))
+	c := found.(*otlp)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ts.Check(c.err)
+	sums := 0
+	for _, line := range strings.Split(strings.TrimSpace(readFile(ts, args[0])), "\n") {
+		var r struct {
+			Program, ID string
+			Inputs      []string
+			Fleet       *struct {
+				Digest string `json:"inputs_digest"`
+			}
+		}
+		ts.Check(json.Unmarshal([]byte(line), &r))
+		if r.Fleet == nil {
+			continue
+		}
+		sums++
+		at := map[string]tracedSpan{}
+		for _, s := range c.spans {
+			if s.TraceID == r.Fleet.Digest[:32] && attribute(s.Attributes, "hencedge.program") == r.Program {
+				at[s.service+" "+s.Name] = s
+			}
+		}
+		collect, sent := at[sumSteps[0]], at["hencedge-evaluator publish"]
+		for _, name := range sumSteps {
+			s, parent := at[name], collect.SpanID
+			switch {
+			case name == sumSteps[0]:
+				parent = ""
+			case s.service == "hencedge-keyholder":
+				parent = sent.SpanID
+			}
+			if s.SpanID == "" || s.ParentSpanID != parent || attribute(s.Attributes, "hencedge.object") != r.ID ||
+				s.StartTimeUnixNano < collect.StartTimeUnixNano || s.EndTimeUnixNano < s.StartTimeUnixNano {
+				ts.Fatalf("%s: %s is %+v, its parent should be %q", r.Program, name, s, parent)
+			}
+		}
+		var windows []string
+		for _, l := range collect.Links {
+			i := slices.IndexFunc(c.spans, func(s tracedSpan) bool {
+				return s.TraceID == l.TraceID && s.SpanID == l.SpanID && s.Name == "read"
+			})
+			if i >= 0 {
+				windows = append(windows, attribute(c.spans[i].Attributes, "hencedge.object"))
+			}
+		}
+		slices.Sort(windows)
+		if len(r.Inputs) < 2 || !slices.Equal(windows, r.Inputs) {
+			ts.Fatalf("%s: the sum leads to the windows %v, want %v", r.Program, windows, r.Inputs)
+		}
+	}
+	if sums == 0 {
+		ts.Fatalf("there is no sum")
 	}
 }
 

@@ -7,7 +7,8 @@
 // The roles share a trace without a word on the wire: its id is the first half of the SHA-256 by
 // which the window's object is known anyway, and the id of its first span is the next quarter. For
 // the same reason all roles choose the same windows if they have the same share. A result belongs
-// to the trace of its first input, and has links to those of the others.
+// to the trace of its first input, and has links to those of the others. A sum across the devices of
+// a class has a trace of its own, by the digest of its windows, and links to theirs.
 //
 // A span holds times, names, numbers and sizes, all of which the broker sees too. It never holds a
 // reading, a key or a result.

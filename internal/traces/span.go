@@ -29,13 +29,24 @@ func Published(object [32]byte, program, device string) SpanID {
 	return SpanID(sum[:])
 }
 
+// Collected returns the id of the first span of a sum across devices: the arrival of its windows.
+// digest is that of their ids in the header of the result.
+func Collected(digest [32]byte, program string) SpanID {
+	sum := sha256.Sum256([]byte("hencedge collected v1\x00" + string(digest[:]) + program))
+	return SpanID(sum[:])
+}
+
 // A Span is one step of a window, or of a result.
 type Span struct {
 	Name string
-	// Window is the id of the sealed window that the span belongs to: of a result's first input.
+	// Window is the id of the sealed window that the span belongs to: of a result's first input. Of a
+	// sum across devices it is the digest of its windows.
 	Window [32]byte
+	// Fleet: the span is of such a sum. There is one for many windows, so it is exported whatever the
+	// share, and has links to those windows that are exported too.
+	Fleet  bool
 	ID     SpanID // zeros: a random one
-	Parent SpanID // zeros: Window(Window), or none if that is ID
+	Parent SpanID // zeros: Window(Window), or none if that is ID or for a sum
 	Start  time.Time
 	End    time.Time
 	Links  [][32]byte // other windows, of which 128 count
@@ -54,6 +65,10 @@ func Reading(m *transport.Meta, object [32]byte, bytes int) Span {
 // Result returns a span of a result with what its header says; ok is false for one without inputs. A
 // result across devices names up to transport.MaxInputs windows. object is the id of the sealed result.
 func Result(m *transport.Meta, object [32]byte, bytes int) (s Span, ok bool) {
+	if f := m.Fleet; f != nil {
+		return Span{Window: f.Digest, Fleet: true, Parent: Collected(f.Digest, m.Program), Links: m.Inputs,
+			Program: m.Program, Object: object, Sequence: m.Sequence, Bytes: bytes}, true
+	}
 	if len(m.Inputs) == 0 {
 		return s, false
 	}
@@ -123,7 +138,7 @@ func request(resource []wireAttribute, spans []Span) ([]byte, error) {
 
 func (s *Span) wire() wireSpan {
 	root := Window(s.Window)
-	if s.Parent == (SpanID{}) && s.ID != root {
+	if !s.Fleet && s.Parent == (SpanID{}) && s.ID != root {
 		s.Parent = root
 	}
 	w := wireSpan{TraceID: traceID(s.Window), SpanID: hex.EncodeToString(s.ID[:]), Name: s.Name, Kind: kindInternal,

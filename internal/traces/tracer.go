@@ -96,11 +96,17 @@ func New(cfg *config.Traces, o Options) (*Tracer, error) {
 // Wants reports whether spans of a window are exported: whether it is worth making them.
 func (t *Tracer) Wants(window [32]byte) bool { return t != nil && chosen(window, t.cfg.Sample) }
 
+// Takes reports whether a span is exported.
+func (t *Tracer) Takes(s *Span) bool { return t != nil && (s.Fleet || chosen(s.Window, t.cfg.Sample)) }
+
 // Add takes a span, if its window is one of those that are exported. It never waits: without room
 // it drops the span and counts it.
 func (t *Tracer) Add(s Span) {
-	if !t.Wants(s.Window) {
+	if !t.Takes(&s) {
 		return
+	}
+	if s.Fleet {
+		s.Links = t.exported(s.Links)
 	}
 	if s.ID == (SpanID{}) {
 		_, _ = rand.Read(s.ID[:]) // never fails
@@ -116,6 +122,16 @@ func (t *Tracer) Add(s Span) {
 	default:
 		t.overflow.Add(1)
 	}
+}
+
+// exported returns the first of the windows that are exported, as many as a span may have links.
+func (t *Tracer) exported(windows [][32]byte) (out [][32]byte) {
+	for _, w := range windows {
+		if len(out) < maxLinks && chosen(w, t.cfg.Sample) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // Close sends what waits, for at most two seconds, and ends the Tracer.

@@ -173,6 +173,36 @@ func TestChosen(t *testing.T) {
 	}
 }
 
+// TestSums: the spans of a sum are exported whatever the share, with links to windows that are. A sum
+// that names no windows has a trace too.
+func TestSums(t *testing.T) {
+	c := newCollector(t)
+	tr := open(t, c.url, func(cfg *config.Traces) { cfg.Sample = 0.5 })
+	m := &transport.Meta{Program: "all", Fleet: &transport.Fleet{Devices: 1000, Windows: 1000, Digest: [32]byte{1, 15: 2}}}
+	s, ok := Result(m, [32]byte{9}, 10)
+	if !ok || !tr.Takes(&s) || s.Parent != Collected(m.Fleet.Digest, "all") || s.Parent == Collected(m.Fleet.Digest, "any") {
+		t.Fatalf("%v: %+v", ok, s)
+	}
+	s.Name, s.ID, s.Parent = "collect", s.Parent, SpanID{}
+	want := 0
+	for n := range 1000 {
+		id := transport.ObjectID([]byte{byte(n), byte(n >> 8)})
+		s.Links = append(s.Links, id)
+		if n < 200 && tr.Wants(id) {
+			want++
+		}
+	}
+	tr.Add(s)
+	s.Links = s.Links[:200]
+	tr.Add(s)
+	tr.Close()
+	got := c.got()
+	if len(got) != 2 || got[0].TraceID != "01000000000000000000000000000002" || got[0].Parent != "" ||
+		len(got[0].Links) != maxLinks || len(got[1].Links) != want || want < 60 || want > 120 {
+		t.Errorf("%d spans, want %d links in the second: %+v", len(got), want, got)
+	}
+}
+
 // TestFlush: a stop sends what waits, with the credentials of the configuration, and later spans
 // are counted.
 func TestFlush(t *testing.T) {

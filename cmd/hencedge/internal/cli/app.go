@@ -21,6 +21,7 @@ import (
 // App is what the commands of one invocation share.
 type App struct {
 	Std       Streams
+	Version   string // that roles tell others
 	JSON      bool   // --json
 	LogLevel  string // --log-level
 	LogFormat string // --log-format

@@ -123,7 +123,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags,
 		return err
 	}
 	defer release()
-	s := &session{cfg: cfg, flags: w, log: log, reader: r, receipts: receipts}
+	s := &session{cfg: cfg, flags: w, version: a.Version, log: log, reader: r, receipts: receipts}
 	if s.service, err = a.newHolderService(w.out, log); err != nil {
 		return err
 	}
@@ -171,7 +171,8 @@ func (s *session) follow(ctx context.Context, r *keyholder.Reader) error {
 		s.receipts.Use(client)
 		s.tally.Damage(s.receipts.Damaged())
 	}
-	tracer, err := traces.New(cfg.Traces, traces.Options{Role: "keyholder", Name: cfg.Name, Logger: log})
+	tracer, err := traces.New(cfg.Traces, traces.Options{Role: "keyholder", Name: cfg.Name, Version: s.version,
+		Logger: log})
 	if err != nil {
 		return err
 	}
@@ -216,6 +217,7 @@ type session struct {
 	reader   *keyholder.Reader
 	receipts *keyholder.Receipts // nil: none are given
 	flags    watchFlags
+	version  string
 	service  *holderService
 	write    func(*keyholder.Result) error
 	saved    [32]byte // the newest object in flags.save
