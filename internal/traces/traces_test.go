@@ -178,9 +178,11 @@ func TestChosen(t *testing.T) {
 func TestSums(t *testing.T) {
 	c := newCollector(t)
 	tr := open(t, c.url, func(cfg *config.Traces) { cfg.Sample = 0.5 })
-	m := &transport.Meta{Program: "all", Fleet: &transport.Fleet{Devices: 1000, Windows: 1000, Digest: [32]byte{1, 15: 2}}}
+	m := &transport.Meta{Program: "all",
+		Fleet: &transport.Fleet{Devices: 1000, Windows: 1000, Digest: [32]byte{1, 15: 2}}}
 	s, ok := Result(m, [32]byte{9}, 10)
-	if !ok || !tr.Takes(&s) || s.Parent != Collected(m.Fleet.Digest, "all") || s.Parent == Collected(m.Fleet.Digest, "any") {
+	if !ok || !tr.Takes(&s) || s.Parent != Collected(m.Fleet.Digest, "all") ||
+		s.Parent == Collected(m.Fleet.Digest, "any") {
 		t.Fatalf("%v: %+v", ok, s)
 	}
 	s.Name, s.ID, s.Parent = "collect", s.Parent, SpanID{}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -169,12 +170,20 @@ func (l *limits) allow(who string, now time.Time, rate, burst float64) bool {
 	return true
 }
 
-// client returns whom a request counts for: an address, and apart from it other pages that its
-// browser shows.
+// client returns whom a request counts for: an address, of IPv6 the network of 64 bits that one
+// machine may have whole, and apart from it other pages that its browser shows.
 func client(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		a = a.Unmap().WithZone("")
+		if host = a.String(); a.Is6() {
+			if network, err := a.Prefix(64); err == nil {
+				host = network.String()
+			}
+		}
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":

@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,9 +15,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
@@ -50,7 +53,8 @@ type Passkey struct {
 }
 
 // passkey is the file of a Passkey. Nothing in it logs in: it has the public key. Its time of change
-// is that of the last login, so that a login writes nothing that a revocation could meet.
+// is that of the last login, and the signature counter has a file of its own, so that a login writes
+// nothing that brings back what is being revoked.
 type passkey struct {
 	Name       string              `json:"name"`
 	Role       Role                `json:"role"`
@@ -74,9 +78,10 @@ type passkeys struct {
 	relying *webauthn.WebAuthn // nil: there can be none
 	why     string             // there can be none
 
-	mu     sync.Mutex
-	asks   map[string]ceremony // by challenge
-	counts map[string]uint32   // the largest signature counter since the start, by id
+	logins sync.Mutex // held while a login is checked, so that of two with one counter one passes
+
+	mu   sync.Mutex
+	asks map[string]ceremony // by challenge
 }
 
 // ceremony is a question to a browser that has not been answered.
@@ -84,6 +89,7 @@ type ceremony struct {
 	data    *webauthn.SessionData
 	user    *passkey // that is made; nil at a login
 	by      *session // that makes it; nil at a login
+	asker   [32]byte // at a login: SHA-256 of the cookie of the browser that is asked
 	expires time.Time
 }
 
@@ -107,7 +113,7 @@ func relyingParty(base, port string) (host, origin string, err error) {
 
 // newPasskeys returns those of a page that is served at a port.
 func newPasskeys(k *config.KeyHolder, port string) (*passkeys, error) {
-	p := &passkeys{dir: k.State + passkeysSuffix, asks: map[string]ceremony{}, counts: map[string]uint32{}}
+	p := &passkeys{dir: k.State + passkeysSuffix, asks: map[string]ceremony{}}
 	base, err := pageURL(k.Console)
 	if err != nil {
 		return p, err
@@ -125,6 +131,21 @@ func newPasskeys(k *config.KeyHolder, port string) (*passkeys, error) {
 }
 
 func (p *passkeys) path(id string) string { return filepath.Join(p.dir, id+".json") }
+
+func (p *passkeys) countPath(id string) string { return filepath.Join(p.dir, id+".count") }
+
+// count returns the largest signature counter of a passkey's logins.
+func (p *passkeys) count(id string) (uint32, error) {
+	b, err := durable.ReadFile(p.countPath(id), 16)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // many passkeys do not count
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
+	return uint32(n), err
+}
 
 // idOf names the file of a credential.
 func idOf(credential []byte) string {
@@ -155,6 +176,12 @@ func (p *passkeys) read(id string) (*passkey, error) {
 func (p *passkeys) there(id string) bool {
 	_, err := os.Stat(p.path(id))
 	return err == nil
+}
+
+// some reports whether there is a passkey.
+func (p *passkeys) some() bool {
+	entries, _ := os.ReadDir(p.dir)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".json") })
 }
 
 // list returns the passkeys, the oldest first.
@@ -229,7 +256,10 @@ func (p *passkeys) revoke(id string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrPasskey
 	}
-	if err != nil {
+	if err == nil {
+		err = os.Remove(p.countPath(id))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return durable.SyncDir(p.dir)
@@ -269,26 +299,26 @@ func (p *passkeys) asked(challenge string, now time.Time) (ceremony, bool) {
 	return c, found && now.Before(c.expires)
 }
 
-// login checks what a browser has signed, and returns the passkey.
-func (p *passkeys) login(answer []byte, now time.Time) (id string, k *passkey, err error) {
+// login checks what the browser with a cookie has signed, and returns the passkey.
+func (p *passkeys) login(answer []byte, cookie string, now time.Time) (id string, k *passkey, err error) {
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
 	if err != nil {
 		return "", nil, err
 	}
 	c, found := p.asked(parsed.Response.CollectedClientData.Challenge, now)
-	if !found || c.user != nil {
-		return "", nil, errors.New("nobody asked for this, or too long ago")
+	if asker := sha256.Sum256([]byte(cookie)); !found || c.user != nil || c.asker != asker {
+		return "", nil, errors.New("nobody asked this browser for it, or too long ago")
 	}
 	id = idOf(parsed.RawID)
+	p.logins.Lock()
+	defer p.logins.Unlock()
 	_, credential, err := p.relying.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) {
-		k, err = p.read(id)
-		if err != nil {
+		if k, err = p.read(id); err != nil {
 			return nil, err
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		k.Credential.Authenticator.SignCount = max(k.Credential.Authenticator.SignCount, p.counts[id])
-		return k, nil
+		count, err := p.count(id)
+		k.Credential.Authenticator.SignCount = max(k.Credential.Authenticator.SignCount, count)
+		return k, err
 	}, *c.data, parsed)
 	if err != nil {
 		return "", nil, err
@@ -296,9 +326,11 @@ func (p *passkeys) login(answer []byte, now time.Time) (id string, k *passkey, e
 	if credential.Authenticator.CloneWarning {
 		return "", nil, errors.New("its counter went backwards, as that of a copy does")
 	}
-	p.mu.Lock()
-	p.counts[id] = credential.Authenticator.SignCount
-	p.mu.Unlock()
+	if n := credential.Authenticator.SignCount; n > 0 {
+		if err := durable.WriteFile(p.countPath(id), strconv.AppendUint(nil, uint64(n), 10)); err != nil {
+			return "", nil, err
+		}
+	}
 	_ = os.Chtimes(p.path(id), now, now) // it may have been revoked, which the session finds out
 	return id, k, nil
 }
@@ -311,7 +343,7 @@ func (p *passkeys) begin(name string, by *session, now time.Time) (*protocol.Cre
 	if err != nil {
 		return nil, err
 	}
-	p.ask(ceremony{data, k, by, now.Add(ceremonyLife)}, now)
+	p.ask(ceremony{data: data, user: k, by: by, expires: now.Add(ceremonyLife)}, now)
 	return creation, nil
 }
 
@@ -334,13 +366,21 @@ func (p *passkeys) finish(answer []byte, by *session, now time.Time) (*passkey, 
 }
 
 // loginWays answers, without a session, whether there is a passkey that could log in.
-func (c *Console) loginWays(w http.ResponseWriter, r *http.Request) {
-	list, err := c.passkeys.list()
-	if err != nil {
-		c.fail(w, r, err)
-		return
+func (c *Console) loginWays(w http.ResponseWriter, _ *http.Request) {
+	answer(w, map[string]bool{"passkeys": c.passkeys.relying != nil && c.passkeys.some()})
+}
+
+// askedName is the name of the cookie of a browser that was asked to log in.
+func (c *Console) askedName() string { return c.name + "-asked" }
+
+// setAsked gives a browser that cookie, or with "" takes it away.
+func (c *Console) setAsked(w http.ResponseWriter, value string) {
+	life := int(ceremonyLife.Seconds())
+	if value == "" {
+		life = -1
 	}
-	answer(w, map[string]bool{"passkeys": c.passkeys.relying != nil && len(list) > 0})
+	http.SetCookie(w, &http.Cookie{Name: c.askedName(), Value: value, Path: "/", MaxAge: life, HttpOnly: true,
+		Secure: c.cert != nil, SameSite: http.SameSiteStrictMode})
 }
 
 // passkeyQuestion begins a login.
@@ -358,7 +398,12 @@ func (c *Console) passkeyQuestion(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	c.passkeys.ask(ceremony{data, nil, nil, c.now().Add(ceremonyLife)}, c.now())
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	cookie := base64.RawURLEncoding.EncodeToString(secret)
+	c.passkeys.ask(ceremony{data: data, asker: sha256.Sum256([]byte(cookie)), expires: c.now().Add(ceremonyLife)},
+		c.now())
+	c.setAsked(w, cookie)
 	answer(w, question)
 }
 
@@ -375,7 +420,12 @@ func (c *Console) passkeyLogin(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, c.passkeys.why)
 		return
 	}
-	id, k, err := c.passkeys.login(signed, c.now())
+	cookie := ""
+	if asked, err := r.Cookie(c.askedName()); err == nil {
+		cookie = asked.Value
+	}
+	c.setAsked(w, "")
+	id, k, err := c.passkeys.login(signed, cookie, c.now())
 	if err != nil {
 		c.log.Warn("console: passkey refused", "from", r.RemoteAddr, "error", reason(err))
 		refuse(w, http.StatusForbidden, "this passkey is not known here, or was revoked; log in with a link")
@@ -410,8 +460,9 @@ func (c *Console) passkeyBegin(w http.ResponseWriter, r *http.Request) {
 	case !c.sessions.mayAdd(s, false):
 		refuse(w, http.StatusForbidden, "this session may not add a passkey: log in with a link of \"hencedge console "+
 			"open --passkey\"")
-	case ask.Name == "" || len(ask.Name) > maxPasskeyName:
-		refuse(w, http.StatusBadRequest, fmt.Sprintf("a passkey has a name of 1 to %d bytes", maxPasskeyName))
+	case ask.Name == "" || len(ask.Name) > maxPasskeyName || strings.ContainsFunc(ask.Name, unprintable):
+		refuse(w, http.StatusBadRequest, fmt.Sprintf("a passkey has a name of 1 to %d bytes that can be printed",
+			maxPasskeyName))
 	default:
 		creation, err := c.passkeys.begin(ask.Name, s, c.now())
 		if err != nil {
@@ -421,6 +472,9 @@ func (c *Console) passkeyBegin(w http.ResponseWriter, r *http.Request) {
 		answer(w, creation)
 	}
 }
+
+// unprintable reports whether a terminal, on which somebody lists passkeys, could obey a character.
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // passkeyFinish keeps the passkey that the browser of a session has made: one for each link.
 func (c *Console) passkeyFinish(w http.ResponseWriter, r *http.Request) {

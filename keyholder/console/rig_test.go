@@ -158,6 +158,7 @@ func (g *rig) compute(value float64) *keyholder.Result {
 type browser struct {
 	g      *rig
 	cookie *http.Cookie
+	asked  *http.Cookie // of a login by passkey that has begun
 	token  string
 }
 
@@ -201,6 +202,9 @@ func (b *browser) request(method, path string, body any) *http.Request {
 	}
 	r := httptest.NewRequestWithContext(context.Background(), method, "http://localhost"+path, in)
 	r.Header.Set("Content-Type", "application/json")
+	if b.asked != nil {
+		r.AddCookie(b.asked)
+	}
 	if b.cookie != nil {
 		r.AddCookie(b.cookie)
 		r.Header.Set(csrfHeader, b.token)
@@ -214,9 +218,13 @@ func (b *browser) send(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	b.g.Handler().ServeHTTP(w, r)
 	for _, c := range w.Result().Cookies() {
-		b.cookie = c
+		if c.Name != b.g.askedName() {
+			b.cookie = c
+		} else if b.asked = c; c.MaxAge < 0 {
+			b.asked = nil
+		}
 	}
-	if strings.HasSuffix(r.URL.Path, "/login") && w.Code == http.StatusOK {
+	if (strings.HasSuffix(r.URL.Path, "/login") || strings.HasSuffix(r.URL.Path, "/login/passkey")) && w.Code == http.StatusOK {
 		var who struct{ Token string }
 		must(b.g.t, json.Unmarshal(w.Body.Bytes(), &who))
 		b.token = who.Token
