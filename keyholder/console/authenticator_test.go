@@ -39,8 +39,8 @@ func newAuthenticator(t *testing.T, g *rig) *authenticator {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	a := &authenticator{t: t, rp: "localhost", origin: g.passkeys.relying.Config.RPOrigins[0], flags: present | verified,
-		key: key, id: make([]byte, 16)}
+	a := &authenticator{t: t, rp: "localhost", origin: g.passkeys.relying.Config.RPOrigins[0],
+		flags: present | verified, key: key, id: make([]byte, 16)}
 	rand.Read(a.id)
 	return a
 }
@@ -51,7 +51,8 @@ func (a *authenticator) clientData(kind, challenge string) []byte {
 	if a.kind != "" {
 		kind = a.kind
 	}
-	b, err := json.Marshal(map[string]any{"type": kind, "challenge": challenge, "origin": a.origin, "crossOrigin": false})
+	b, err := json.Marshal(map[string]any{"type": kind, "challenge": challenge, "origin": a.origin,
+		"crossOrigin": false})
 	must(a.t, err)
 	return b
 }

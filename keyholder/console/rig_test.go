@@ -224,7 +224,8 @@ func (b *browser) send(r *http.Request) *httptest.ResponseRecorder {
 			b.asked = nil
 		}
 	}
-	if (strings.HasSuffix(r.URL.Path, "/login") || strings.HasSuffix(r.URL.Path, "/login/passkey")) && w.Code == http.StatusOK {
+	path := strings.TrimSuffix(r.URL.Path, "/passkey")
+	if strings.HasSuffix(path, "/login") && w.Code == http.StatusOK {
 		var who struct{ Token string }
 		must(b.g.t, json.Unmarshal(w.Body.Bytes(), &who))
 		b.token = who.Token
