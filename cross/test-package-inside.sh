@@ -31,7 +31,7 @@ must grep -q 'comes from a package' refusal
 
 # Pastes the blocks of docs/install.md as a reader would, from the broker to the reading.
 # The installation itself was above. The last command would never end.
-awk '/^## /{on = /From the package to a decrypted reading/} /^### How long/{on = 0} /^```/{inside = on && /sh$/; next} inside' /install.md >pasted
+awk '/^## /{on = /From the package to a decrypted reading/} /^### 9/{on = 0} /^```/{inside = on && /sh$/; next} inside' /install.md >pasted
 must grep -qx 'sudo apt install -y ./hencedge_\*_$(dpkg --print-architecture).deb mosquitto openssl' pasted
 must grep -qx 'sudo bash' pasted
 must grep -qx 'hencedge results watch -c keyholder.yaml' pasted
@@ -238,6 +238,25 @@ must systemctl is-active --quiet hencedge-keyholder
 lines=$(wc -l <$results)
 await 60 sh -c "[ \$(wc -l <$results) -gt $lines ]"
 hencedge version | head -n 1
+
+step 'docs/install.md: the live page'
+awk '/^### /{on = /9. The live page/} /^## /{on = 0} /^```/{inside = on && /sh$/; next} inside' /install.md >pasted
+must grep -qx 'hencedge console open -c /etc/hencedge/keyholder.yaml' pasted
+. ./pasted >said
+must grep -q '^http://127.0.0.1:9470/#login=' said
+await 20 sh -c "systemctl show -P StatusText hencedge-keyholder | grep -q 'connected; .* since the start'"
+await 30 sh -c 'hencedge results query -c /etc/hencedge/keyholder.yaml --format ndjson | grep -q memory-mean'
+# The page as a browser would ask for it: the link logs in, and a result is told live.
+page=http://127.0.0.1:9470
+ask() { curl -sS --max-time 60 -b cookies -c cookies -H 'Content-Type: application/json' "$@"; }
+if command -v curl >/dev/null; then
+  must sh -c "curl -sS $page/ | grep -q '<html'"
+  must ask -f -d "{\"secret\":\"$(sed -n 's/.*#login=//p' said)\"}" "$page/api/login" >login.json
+  must grep -q '"role":"holder"' login.json
+  must sh -c "curl -sS --max-time 60 -b cookies -N $page/api/live | grep -m 1 -q memory-mean"
+else
+  echo 'not checked: the page, without curl'
+fi
 
 step 'remove keeps, purge forgets'
 cp /usr/bin/hencedge /root/hencedge

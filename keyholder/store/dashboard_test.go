@@ -51,7 +51,8 @@ func TestResultsDashboard(t *testing.T) {
 	if _, err := db.Exec("SET ROLE looker; SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
-	written := strings.NewReplacer("${program:sqlstring}", "'mean','load','fleet'", "${device:sqlstring}", "'','pump''17'")
+	written := strings.NewReplacer("${program:sqlstring}", "'mean','load','fleet'",
+		"${device:sqlstring}", "'','pump''17'")
 	filter := regexp.MustCompile(`\$__unixEpochNanoFilter\(([a-z_.]+)\)`)
 	from, to := noon.UnixNano(), noon.Add(2*time.Hour).UnixNano()
 	ask := func(what, text string) (columns []string) {
