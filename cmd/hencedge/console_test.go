@@ -307,8 +307,8 @@ func (b *browsing) letIn(ts *testscript.TestScript, args []string) {
 // rowOf is an expression: a row of the table has the words.
 func rowOf(words ...string) string {
 	list, _ := json.Marshal(words)
-	return fmt.Sprintf("[...document.querySelectorAll('tbody tr')].some((r) => %s.every((t) => r.innerText.includes(t)))",
-		list)
+	return fmt.Sprintf(`[...document.querySelectorAll('tbody tr')].some((r) =>
+		%s.every((t) => r.innerText.includes(t)))`, list)
 }
 
 // approved is "approved DEVICE": its answer waits for a board.
