@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -114,10 +115,15 @@ func modelAgrees(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // TestModels runs models of scikit-learn and XGBoost, and a private comparison, through all roles.
+// CUTRANTT_TEST_BACKEND=cuda evaluates them on a GPU.
 func TestModels(t *testing.T) {
 	s := &services{all: map[string]*service{}}
 	cmds := s.commands()
 	cmds["trees"], cmds["rows"], cmds["agrees"] = unpackModel, modelRows, modelAgrees
 	cmds["heights"], cmds["lower"] = writeHeights, lowerAgrees
-	testscript.Run(t, testscript.Params{Dir: filepath.Join("testdata", "model"), RequireExplicitExec: true, Cmds: cmds})
+	testscript.Run(t, testscript.Params{Dir: filepath.Join("testdata", "model"), RequireExplicitExec: true, Cmds: cmds,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("BACKEND", cmp.Or(os.Getenv("CUTRANTT_TEST_BACKEND"), "cpu"))
+			return nil
+		}})
 }

@@ -87,7 +87,7 @@ func TestBootstraps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, err := henc.NewContext(p)
+	ctx, err := makeContext(p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,15 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bootstrap"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -25,7 +29,25 @@ func parameters(t *testing.T) henc.Parameters {
 	return p
 }
 
-func makeContext(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
+// backend is what the tests of programs run on: the CPU, or the GPU if CUTRANTT_TEST_BACKEND=cuda.
+func backend() (cutrantt.Backend, error) {
+	switch name := os.Getenv("CUTRANTT_TEST_BACKEND"); name {
+	case "", "cpu":
+		return cpu.New(), nil
+	case "cuda":
+		return cuda.New()
+	default:
+		return nil, fmt.Errorf("CUTRANTT_TEST_BACKEND=%s: use cpu or cuda", name)
+	}
+}
+
+func makeContext(p henc.Parameters) (*henc.Context, error) {
+	b, err := backend()
+	if err != nil {
+		return nil, err
+	}
+	return henc.NewContext(p, henc.WithBackend(b))
+}
 
 // TestLoadBootstrapKeys: what the key holder exports for boot15 bootstraps. It takes 3 GiB and some minutes.
 func TestLoadBootstrapKeys(t *testing.T) {

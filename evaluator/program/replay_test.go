@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/meter"
 )
 
 // temperatures returns the recording in testdata/replay, in windows.
@@ -118,7 +119,7 @@ func encryptedRun(t *testing.T, c *Circuit) func(slots []float64) []float64 {
 }
 
 // BenchmarkCount counts the samples above a threshold in a window of 4096, with a resolution of 1/1024 of the range, in
-// the transform domain that an evaluator chooses.
+// the transform domain that an evaluator chooses. On a GPU (CUTRANTT_TEST_BACKEND=cuda) it also says what the device takes.
 func BenchmarkCount(b *testing.B) {
 	p := mustParams(b, "deep16-d23")
 	st := testStream("s", p.Name(), 4096, [2]float64{0, 100})
@@ -148,13 +149,27 @@ func BenchmarkCount(b *testing.B) {
 	if got := rig.decrypt(b, run()[0], c.out); got[0] != 585 {
 		b.Fatalf("count %g, want 585", got[0])
 	}
-	before := processorTime(b)
-	for b.Loop() {
+	once := func() error {
 		for _, ct := range run() {
 			rig.ctx.Ring().Free(ct.Value)
 		}
+		return nil
+	}
+	before := processorTime(b)
+	for b.Loop() {
+		_ = once()
+		if err := rig.ctx.Ring().Sync(); err != nil {
+			b.Fatal(err)
+		}
 	}
 	b.ReportMetric((processorTime(b)-before).Seconds()/float64(b.N), "processor-s/op")
+	if m, ok := rig.ctx.Ring().(meter.Meter); ok {
+		took, _, err := m.TimeRun(once, once)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(took.Seconds()*1e3, "device-ms/op")
+	}
 }
 
 // processorTime is what all threads of the process took so far, which does not count waiting for a processor.
