@@ -141,9 +141,10 @@ cuda-toolkit: ## put the CUDA compiler of the record into .cuda/ (1 GB from Debi
 	cross/cuda-toolkit.sh .cuda
 
 .PHONY: test-gpu
-test-gpu: ## the arithmetic and the scheme on this machine's GPU; fails without one
+test-gpu: ## the arithmetic, the scheme, programs and models on this machine's GPU; fails without one
 	CUTRANTT_TEST_REQUIRE=cuda $(GO) test -count=1 ./cutrantt/... ./henc
-	CUTRANTT_TEST_BACKEND=cuda $(GO) test -count=1 ./henc ./henc/secret
+	CUTRANTT_TEST_BACKEND=cuda $(GO) test -count=1 ./henc ./henc/secret ./henc/bootstrap ./evaluator/program ./evaluator/engine ./evaluator/model/encrypted
+	CUTRANTT_TEST_BACKEND=cuda $(GO) test -count=1 -run 'TestModels$$' ./cmd/hencedge
 	$(GO) test -count=1 -run 'FallbackOnGPU|SeveralGPUs' ./evaluator
 	CUTRANTT_TEST_REQUIRE=cuda HENCEDGE_TEST_ROUNDS=10000 $(GO) test -count=1 -run TestGPURounds -v ./henc
 

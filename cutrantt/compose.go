@@ -128,13 +128,19 @@ func (s *switcher) apply(it KeySwitch) error {
 	if err := r.MulOperand(acc, s.digits, it.Key); err != nil {
 		return err
 	}
-	merged := len(it.Dst.Limbs()) < len(limbs)
+	merged, turned := len(it.Dst.Limbs()) != len(limbs), it.Galois > 1
 	if it.Low != nil && merged {
-		if err := s.lift(acc, it.Low); err != nil {
+		if err := s.lift(acc, it.Low, len(limbs)); err != nil {
 			return err
 		}
 	}
-	turned := it.Galois > 1
+	if len(it.Dst.Limbs()) == len(all) {
+		if turned {
+			return r.Automorphism(it.Dst, acc, it.Galois)
+		}
+		it.Dst.SetDomain(domain)
+		return r.Copy(it.Dst, acc)
+	}
 	out := it.Dst
 	if turned {
 		if out, err = r.NewBatch(2, it.Dst.Limbs(), domain); err != nil {
@@ -160,9 +166,17 @@ func (s *switcher) apply(it KeySwitch) error {
 	return nil
 }
 
-// lift adds P*low to acc: it has no residues modulo the special primes.
-func (s *switcher) lift(acc, low *Batch) error {
+// lift adds P*low to acc: it has no residues modulo the special primes. A low of more than own limbs has them, and is
+// added as it is.
+func (s *switcher) lift(acc, low *Batch, own int) error {
 	r := s.ring
+	if n := len(low.Limbs()); n > own {
+		v, err := acc.Slice(0, low.Polys(), 0, n)
+		if err != nil {
+			return err
+		}
+		return r.Add(v, v, low)
+	}
 	t, err := r.NewBatch(low.Polys(), low.Limbs(), low.Domain())
 	if err != nil {
 		return err

@@ -31,11 +31,13 @@ func (g Gadget) Digits(limbs int) int {
 //
 // over the limbs of X and then the special ones, Dst is DivRound of acc, and its
 // image under X -> X^Galois if that is neither 0 nor 1. Where Dst has all limbs of
-// X, acc/P rounded + Low is the same; where it has fewer, a rescaling is merged.
+// X, acc/P rounded + Low is the same; where it has fewer, a rescaling is merged. Where it has
+// the special ones too, nothing is divided: Dst is acc or its image, to be added to others and
+// divided later. Then Low may have the special limbs as well, and is added as it is, without P.
 type KeySwitch struct {
-	Dst    *Batch  // two polynomials over leading limbs of X, apart from all sources
+	Dst    *Batch  // two polynomials over leading limbs of X, or all and the special ones, apart from all sources
 	X      *Batch  // one polynomial
-	Low    *Batch  // nil, or one or two polynomials over X's limbs; Low_1 = 0 if one
+	Low    *Batch  // nil, or one or two polynomials over X's limbs (or Dst's, see above); Low_1 = 0 if one
 	Key    Operand // 2*Digits polynomials over X's limbs and the special ones at least
 	Galois uint64  // odd, below 2N; 0 means 1
 }
@@ -225,7 +227,7 @@ func checkSwitches(r Ring, g Gadget, items []KeySwitch) error {
 		if it.Key == nil {
 			return fmt.Errorf("%w: no key", ErrForeign)
 		}
-		if err := same.check(it, items[0].Low); err != nil {
+		if err := same.check(g, it, items[0].Low); err != nil {
 			return err
 		}
 		shape, domain := it.Key.Shape(), it.X.Domain()
@@ -255,7 +257,7 @@ type switchShape struct{ x, low, to like }
 
 // check refuses an item whose batches do not fit each other or the items before. first
 // is the sum of the first item.
-func (s *switchShape) check(it *KeySwitch, first *Batch) error {
+func (s *switchShape) check(g Gadget, it *KeySwitch, first *Batch) error {
 	if err := s.x.check("switched polynomial", it.X, 1); err != nil {
 		return err
 	}
@@ -263,7 +265,9 @@ func (s *switchShape) check(it *KeySwitch, first *Batch) error {
 		return fmt.Errorf("%w: nil batch", ErrForeign)
 	}
 	limbs, n := it.X.Limbs(), len(it.Dst.Limbs())
-	if it.Dst.Polys() != 2 || n > len(limbs) || !slices.Equal(it.Dst.Limbs(), limbs[:n]) {
+	all := slices.Concat(limbs, g.Special)
+	if it.Dst.Polys() != 2 || n > len(limbs) && n < len(all) || n > len(all) ||
+		!slices.Equal(it.Dst.Limbs(), all[:n]) {
 		return fmt.Errorf(
 			"%w: a key switch of limbs %v to %d polynomials with limbs %v", ErrShape, limbs, it.Dst.Polys(),
 			it.Dst.Limbs(),
@@ -281,7 +285,8 @@ func (s *switchShape) check(it *KeySwitch, first *Batch) error {
 	if err := s.low.check("sum", it.Low, first.Polys()); err != nil {
 		return err
 	}
-	if it.Low.Polys() > 2 || it.Low.Domain() != it.X.Domain() || !it.Low.Shape().SameLimbs(it.X.Shape()) {
+	if it.Low.Polys() > 2 || it.Low.Domain() != it.X.Domain() || !it.Low.Shape().SameLimbs(it.X.Shape()) &&
+		(n < len(all) || !it.Low.Shape().SameLimbs(it.Dst.Shape())) {
 		return fmt.Errorf(
 			"%w: %d polynomials with limbs %v in %v to add to limbs %v in %v", ErrShape, it.Low.Polys(),
 			it.Low.Limbs(), it.Low.Domain(), limbs, it.X.Domain(),

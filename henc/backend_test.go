@@ -107,7 +107,7 @@ func liveOn(t testing.TB, b cutrantt.Backend, p henc.Parameters, n2 int) []outco
 	l.batch("public key", pk.Value)
 	var keys *henc.EvaluationKeys
 	if p.Alpha() > 0 {
-		keys = must(key.EvaluationKeys([]int{1, 2, -3}, true))(t)
+		keys = must(key.EvaluationKeys([]int{1, 2, -3, -4}, true))(t)
 		l.batch("relinearisation key", keys.Relin.Value)
 		for _, g := range slices.Sorted(maps.Keys(keys.Galois)) {
 			l.batch(fmt.Sprintf("key of element %d", g), keys.Galois[g].Value)
@@ -128,6 +128,9 @@ func liveOn(t testing.TB, b cutrantt.Backend, p henc.Parameters, n2 int) []outco
 		l.plainly(ev, x, y, at)
 		if p.Alpha() > 0 {
 			l.rotated(ev, x, at)
+			if level == top && top > 0 {
+				l.transformed(ev, x)
+			}
 			l.ciphertext("multiply" + at)(ev.Mul(x.WithScale(math.Sqrt(x.Scale)), y.WithScale(math.Sqrt(x.Scale))))
 		}
 		if level > 0 {
@@ -180,6 +183,18 @@ func (l *life) rotated(ev *henc.Evaluator, x *henc.Ciphertext, at string) {
 	}
 	l.ciphertext("conjugate" + at)(ev.Conjugate(x))
 	l.ciphertext("sum of slots" + at)(ev.SumSlots(x, 4, 1))
+}
+
+// transformed multiplies the slots by a matrix with three baby and two giant steps.
+func (l *life) transformed(ev *henc.Evaluator, x *henc.Ciphertext) {
+	l.t.Helper()
+	diagonals := map[int][]complex128{}
+	for _, k := range []int{-3, -2, 0, 1, 2} {
+		diagonals[k] = uniform(l.p.Slots(), uint64(20+k))
+	}
+	lt := must(henc.NewLinearTransform(l.ctx, diagonals, x.Level, l.p.RescaleFactor(x.Level)))(l.t)
+	defer lt.Free()
+	l.ciphertext("linear transform")(ev.Transform(x, lt))
 }
 
 // TestGPUEqualsCPU: on the GPU every step of every named set gives the residues,

@@ -18,22 +18,25 @@ func EncodingError(logN int) float64 { return float64(8*(logN-1)+2) * 0x1p-53 }
 // It fails with ErrMessage for too many values, for NaN or infinities and where a
 // coefficient would exceed Q_level/2, and with ErrLevel or ErrScale.
 func (e *Encoder) EncodeComplex(values []complex128, level int, scale float64) (*Plaintext, error) {
-	return e.encode(level, scale, func() ([]float64, error) { return e.EncodeCoeffs(values, scale) })
+	return e.encode(level, scale, nil, func() ([]float64, error) { return e.EncodeCoeffs(values, scale) })
 }
 
 // EncodeReal is EncodeComplex with imaginary parts 0.
 func (e *Encoder) EncodeReal(values []float64, level int, scale float64) (*Plaintext, error) {
-	return e.encode(level, scale, func() ([]float64, error) { return e.EncodeCoeffsReal(values, scale) })
+	return e.encode(level, scale, nil, func() ([]float64, error) { return e.EncodeCoeffsReal(values, scale) })
 }
 
 // EncodePacked encodes at most N values, two to a slot: value 2j is the real part
 // of slot j and value 2j+1 its imaginary part. Sums and plaintext multiples act on
 // both parts; products of packed slots mix them.
 func (e *Encoder) EncodePacked(values []float64, level int, scale float64) (*Plaintext, error) {
-	return e.encode(level, scale, func() ([]float64, error) { return e.EncodeCoeffsPacked(values, scale) })
+	return e.encode(level, scale, nil, func() ([]float64, error) { return e.EncodeCoeffsPacked(values, scale) })
 }
 
-func (e *Encoder) encode(level int, scale float64, coeffs func() ([]float64, error)) (*Plaintext, error) {
+// encode makes a plaintext over limbs, nil for those of the level.
+func (e *Encoder) encode(
+	level int, scale float64, limbs []int, coeffs func() ([]float64, error),
+) (*Plaintext, error) {
 	if err := e.ready(); err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
@@ -45,7 +48,7 @@ func (e *Encoder) encode(level int, scale float64, coeffs func() ([]float64, err
 		return nil, err
 	}
 	defer embed.PutCoeffs(c)
-	return e.FromCoeffs(c, level, scale)
+	return e.fromCoeffs(c, level, scale, limbs)
 }
 
 // EncodeCoeffs returns the N integral coefficients, in natural order, of the
@@ -165,6 +168,11 @@ func (e *Encoder) CheckCoeffs(coeffs []float64, level int) (largest float64, err
 // FromCoeffs makes a plaintext from at most N integral coefficients in natural
 // order; missing ones are 0. It fails as CheckCoeffs, or with ErrLevel or ErrScale.
 func (e *Encoder) FromCoeffs(coeffs []float64, level int, scale float64) (*Plaintext, error) {
+	return e.fromCoeffs(coeffs, level, scale, nil)
+}
+
+// fromCoeffs is FromCoeffs over limbs, nil for those of the level.
+func (e *Encoder) fromCoeffs(coeffs []float64, level int, scale float64, limbs []int) (*Plaintext, error) {
 	if _, err := e.CheckCoeffs(coeffs, level); err != nil {
 		return nil, err
 	}
@@ -174,7 +182,10 @@ func (e *Encoder) FromCoeffs(coeffs []float64, level int, scale float64) (*Plain
 	if err := e.ctx.params.CheckScale(level, scale); err != nil {
 		return nil, err
 	}
-	value, err := cutrantt.NewResult(e.ctx.ring, 1, e.ctx.params.QLimbs(level), cutrantt.Coeffs(e.ctx.n2))
+	if limbs == nil {
+		limbs = e.ctx.params.QLimbs(level)
+	}
+	value, err := cutrantt.NewResult(e.ctx.ring, 1, limbs, cutrantt.Coeffs(e.ctx.n2))
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}

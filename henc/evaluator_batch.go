@@ -192,6 +192,32 @@ func (be *BatchEvaluator) DropLevel(a *Ciphertexts, levels int) (*Ciphertexts, e
 	return be.copied(op, a, a.level-levels)
 }
 
+// AtLevel is DropLevel to a level, without a copy: the result shares the memory of a and is freed with it.
+func (be *BatchEvaluator) AtLevel(a *Ciphertexts, level int) (*Ciphertexts, error) {
+	const op = "lower level"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	if level < 0 || level > a.level {
+		return nil, fmt.Errorf("%s: %w: a ciphertext at level %d, wanted at level %d", op, ErrLevel, a.level, level)
+	}
+	if err := be.ctx.params.CheckScale(level, a.scale); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	c, limbs := chain.New(be.ctx.ring), be.ctx.params.LimbsAt(level)
+	out := &Ciphertexts{level: level, scale: a.scale}
+	if a.whole != nil {
+		out.whole = c.View(a.whole, 0, a.whole.Polys(), 0, limbs)
+	}
+	for _, b := range a.items {
+		out.items = append(out.items, c.View(b, 0, 2, 0, limbs))
+	}
+	if err := c.Close(); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return out, nil
+}
+
 // Clone is Ciphertext.Clone for each item, without seeds.
 func (be *BatchEvaluator) Clone(a *Ciphertexts) (*Ciphertexts, error) {
 	const op = "copy"

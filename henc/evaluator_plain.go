@@ -104,6 +104,26 @@ func (be *BatchEvaluator) AddConst(a *Ciphertexts, v float64) (*Ciphertexts, err
 	})
 }
 
+// AddConstInPlace is AddConst that overwrites a, the result of an operation which nobody else uses.
+func (be *BatchEvaluator) AddConstInPlace(a *Ciphertexts, v float64) error {
+	const op = "add constant"
+	if err := be.valid(op, a); err != nil {
+		return err
+	}
+	k, err := be.evs[0].residues(v*a.scale, a.level)
+	if err != nil {
+		return fmt.Errorf("%s %g: %w", op, v, err)
+	}
+	c := chain.New(be.ctx.ring)
+	for _, b := range a.items {
+		c.Do(func() error { return be.ctx.ring.AddScalar(c.Poly(b, 0), c.Poly(b, 0), k) })
+	}
+	if err := c.Close(); err != nil {
+		return fmt.Errorf("%s %g: %w", op, v, err)
+	}
+	return nil
+}
+
 // MulConst multiplies every slot by the real constant v at scale constScale: by
 // the integer round(v*constScale), with the scales multiplied. The result is off
 // by at most the slot value times 1/(2*constScale), or 2^-53*v where that is more

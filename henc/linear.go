@@ -20,12 +20,15 @@ import (
 //
 //	result = sum over g of rotate_(s*B*g)(sum over b of rotate_(-s*B*g)(d_k) * rotate_(s*b)(z))
 //
-// The rotations of z are hoisted. The outer sum is by Horner's rule from both ends, so that
+// The rotations of z are hoisted twice: they share the digits of z, and they and their sums have the special primes too
+// (double hoisting, section 4.2 there), so that a division by these comes once for each giant step and once at
+// the end, and not for each rotation. The outer sum is by Horner's rule from both ends, so that
 // it takes a key for +s*B and one for -s*B, whatever the number of giant steps. A baby step without a
 // key of its own is made of those by s*2^i.
 type LinearTransform struct {
 	ctx    *Context
 	level  int
+	limbs  []int // of the diagonals: those of the level, and the special ones if anything is rotated
 	scale  float64
 	steps  steps
 	giants map[int][]term
@@ -50,7 +53,8 @@ type term struct {
 // is the rotation that the diagonal belongs to, taken modulo N/2. A diagonal has N/2 values.
 // The values are rounded to multiples of 1/scale in their coefficients, see Encoder. It fails
 // with ErrMessage without a diagonal, for one of another length and where Encoder does, and with
-// ErrLevel or ErrScale. Memory: one polynomial of LimbsAt(level) limbs for each diagonal.
+// ErrLevel or ErrScale. Memory: for each diagonal one polynomial of LimbsAt(level) limbs and, unless there is none
+// but diagonal 0, of the special ones.
 func NewLinearTransform(
 	ctx *Context, diagonals map[int][]complex128, level int, scale float64,
 ) (*LinearTransform, error) {
@@ -76,7 +80,10 @@ func NewLinearTransform(
 	}
 	lt := &LinearTransform{
 		ctx: ctx, level: level, scale: scale, steps: newSteps(n, slices.Sorted(maps.Keys(byRotation))),
-		giants: map[int][]term{},
+		giants: map[int][]term{}, limbs: ctx.params.QLimbs(level),
+	}
+	if lt.steps.rotates() {
+		lt.limbs = append(lt.limbs, ctx.params.PLimbs()...)
 	}
 	if err := lt.encode(byRotation); err != nil {
 		lt.Free()
@@ -155,7 +162,8 @@ func newSteps(n int, rotations []int) steps {
 	if l, h := span(centred); h-l < hi-lo {
 		s.index, lo, hi = centred, l, h
 	}
-	for s.size = 1; s.size*s.size < hi-lo+1; s.size *= 2 {
+	// A baby step is cheaper than a giant one, which has digits and a division of its own.
+	for s.size = 1; s.size*s.size < 2*(hi-lo+1) && hi > lo; s.size *= 2 {
 	}
 	s.lo, s.hi = floorDiv(lo, s.size), floorDiv(hi, s.size)
 	used := map[int]bool{}
@@ -164,6 +172,11 @@ func newSteps(n int, rotations []int) steps {
 	}
 	s.babies = slices.Sorted(maps.Keys(used))
 	return s
+}
+
+// rotates reports whether there is a rotation but that by 0.
+func (s *steps) rotates() bool {
+	return s.lo != 0 || s.hi != 0 || len(s.babies) > 1 || s.babies[0] != 0
 }
 
 // span is the smallest and the largest value.
@@ -215,7 +228,9 @@ func (lt *LinearTransform) encode(diagonals map[int][]complex128) error {
 		for j := range turned {
 			turned[(j+by)%n] = diagonals[k][j]
 		}
-		pt, err := lt.ctx.encoder.EncodeComplex(turned, lt.level, lt.scale)
+		pt, err := lt.ctx.encoder.encode(lt.level, lt.scale, lt.limbs, func() ([]float64, error) {
+			return lt.ctx.encoder.EncodeCoeffs(turned, lt.scale)
+		})
 		if err != nil {
 			return fmt.Errorf("diagonal %d: %w", k, err)
 		}
@@ -293,33 +308,99 @@ func (ev *Evaluator) Transform(a *Ciphertext, lt *LinearTransform) (*Ciphertext,
 	if err := ev.ctx.params.CheckScale(lt.level, scale); err != nil {
 		return nil, fmt.Errorf("%s: result at 2^%.1f: %w", op, math.Log2(scale), err)
 	}
-	turned, err := ev.turn(a, &lt.steps)
+	r, err := ev.ctx.results(op, lt.level, 1, 1, scale, func(c *chain.Chain, out []*Ciphertexts) {
+		t := transformer{ev: ev, lt: lt, chain: c, domain: ev.ctx.Domain()}
+		if !lt.steps.rotates() {
+			d := lt.giants[0][0].value
+			c.Do(func() error { return ev.ctx.ring.Mul(out[0].whole, a.Value, d) })
+			return
+		}
+		t.outer(out[0].whole, t.inner(t.turn(a)))
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
+		return nil, err
 	}
-	sums, err := ev.inner(lt, turned, scale)
-	ev.free(turned...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	out, err := ev.outer(lt, sums)
-	ev.free(sums...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	return out, nil
+	return r[0].At(0), nil
 }
 
-// turn rotates a by every baby step: hoisted where there are keys, and the others by one more rotation
-// of an earlier step.
-func (ev *Evaluator) turn(a *Ciphertext, s *steps) ([]*Ciphertext, error) {
+// transformer is a Transform at work. Its batches have the special limbs, but for what it says.
+type transformer struct {
+	ev     *Evaluator
+	lt     *LinearTransform
+	chain  *chain.Chain
+	domain cutrantt.Domain
+}
+
+// key is the prepared key of a rotation.
+func (t *transformer) key(k int) (key cutrantt.Operand, galois uint64) {
+	galois = GaloisElement(t.ev.ctx.params, k)
+	t.chain.Do(func() (err error) {
+		key, err = t.ev.galois(fmt.Sprintf("rotate by %d", k), galois, t.lt.level)
+		return err
+	})
+	return key, galois
+}
+
+// switchAll switches the items.
+func (t *transformer) switchAll(items []cutrantt.KeySwitch) {
+	t.chain.Do(func() error { return cutrantt.SwitchKeys(t.ev.ctx.ring, t.ev.ctx.gadget(), items) })
+}
+
+// divided is b over the special primes, rounded: without their limbs.
+func (t *transformer) divided(b *cutrantt.Batch) *cutrantt.Batch {
+	out := t.chain.Result(b.Polys(), t.ev.ctx.params.QLimbs(t.lt.level), t.domain)
+	t.chain.Op2(t.ev.ctx.ring.DivRound, out, b)
+	return out
+}
+
+// turn rotates a by every baby step, times the special primes: hoisted where there are keys, and the others by one
+// more rotation of an earlier step.
+func (t *transformer) turn(a *Ciphertext) []*cutrantt.Batch {
+	s, c := &t.lt.steps, t.chain
+	all := c.Result(2*len(s.babies), t.lt.limbs, t.domain)
+	out := c.Each(all, 2)
+	if c.Err() != nil {
+		return nil
+	}
+	at := func(b int) *cutrantt.Batch {
+		i, ok := slices.BinarySearch(s.babies, b)
+		if !ok { // a step only on the way to others
+			return c.Result(2, t.lt.limbs, t.domain)
+		}
+		return out[i]
+	}
+	from := t.parents()
+	whole := map[int]*cutrantt.Batch{0: a.Value}            // of those that others are made of, without special limbs
+	for _, parent := range slices.Sorted(maps.Keys(from)) { // each before what is made of it
+		halves := c.Each(whole[parent], 1)
+		var items []cutrantt.KeySwitch
+		for _, b := range from[parent] {
+			if b == 0 {
+				t.lift(at(0), a.Value)
+				continue
+			}
+			key, g := t.key(b - parent)
+			if c.Err() != nil {
+				return nil
+			}
+			items = append(items, cutrantt.KeySwitch{Dst: at(b), X: halves[1], Low: halves[0], Key: key, Galois: g})
+		}
+		t.switchAll(items)
+		for i, b := range slices.DeleteFunc(slices.Clone(from[parent]), func(b int) bool { return b == 0 }) {
+			if from[b] != nil {
+				whole[b] = t.divided(items[i].Dst)
+			}
+		}
+	}
+	return out
+}
+
+// parents are the baby steps, by the one that they are made of: 0 where there is a key.
+func (t *transformer) parents() map[int][]int {
+	s, from := &t.lt.steps, map[int][]int{}
 	keyed := func(k int) bool {
-		return k == 0 || ev.keys != nil && ev.keys.Galois[GaloisElement(ev.ctx.params, k)] != nil
+		return k == 0 || t.ev.keys != nil && t.ev.keys.Galois[GaloisElement(t.ev.ctx.params, k)] != nil
 	}
-	if !slices.ContainsFunc(s.babies, func(b int) bool { return !keyed(b) }) {
-		return ev.RotateMany(a, s.babies)
-	}
-	from := map[int][]int{} // baby steps, by the one that they are made of
 	var add func(b int)
 	add = func(b int) {
 		parent := 0
@@ -335,167 +416,98 @@ func (ev *Evaluator) turn(a *Ciphertext, s *steps) ([]*Ciphertext, error) {
 	for _, b := range s.babies {
 		add(b)
 	}
-	made := map[int]*Ciphertext{}
-	for _, parent := range slices.Sorted(maps.Keys(from)) { // each before what is made of it
-		source, ks := a, slices.Clone(from[parent])
-		if parent != 0 {
-			source = made[parent]
-		}
-		for i := range ks {
-			ks[i] -= parent
-		}
-		next, err := ev.RotateMany(source, ks)
-		if err != nil {
-			ev.free(slices.Collect(maps.Values(made))...)
-			return nil, err
-		}
-		for i, b := range from[parent] {
-			made[b] = next[i]
-		}
-	}
-	out := make([]*Ciphertext, len(s.babies))
-	for i, b := range s.babies {
-		out[i] = made[b]
-		delete(made, b)
-	}
-	ev.free(slices.Collect(maps.Values(made))...)
-	return out, nil
+	return from
+}
+
+// lift sets dst to the product of the special primes times b, which has no special limbs.
+func (t *transformer) lift(dst, b *cutrantt.Batch) {
+	c, r, own := t.chain, t.ev.ctx.ring, len(b.Limbs())
+	c.Do(func() error { dst.SetDomain(t.domain); return nil })
+	factors := t.ev.ctx.gadget().Product(r.Moduli(), b.Limbs())
+	low, special := c.View(dst, 0, 2, 0, own), c.View(dst, 0, 2, own, len(t.lt.limbs))
+	c.Do(func() error { return r.MulScalar(low, b, factors) })
+	c.Do(func() error { return r.Wipe(special) })
 }
 
 // inner is the inner sums, of the giant steps from lo to hi: nil where there are no diagonals.
-func (ev *Evaluator) inner(lt *LinearTransform, turned []*Ciphertext, scale float64) ([]*Ciphertext, error) {
-	var used []int
+func (t *transformer) inner(turned []*cutrantt.Batch) []*cutrantt.Batch {
+	s, c := &t.lt.steps, t.chain
+	sums := make([]*cutrantt.Batch, s.hi-s.lo+1)
 	var rows [][]*cutrantt.Batch
-	for g := lt.steps.lo; g <= lt.steps.hi; g++ {
-		if len(lt.giants[g]) == 0 {
+	var dst []*cutrantt.Batch
+	for g := s.lo; g <= s.hi && c.Err() == nil; g++ {
+		if len(t.lt.giants[g]) == 0 {
 			continue
 		}
 		row := make([]*cutrantt.Batch, len(turned))
-		for _, t := range lt.giants[g] {
-			row[t.baby] = t.value
+		for _, d := range t.lt.giants[g] {
+			row[d.baby] = d.value
 		}
-		used, rows = append(used, g-lt.steps.lo), append(rows, row)
+		sum := c.Result(2, t.lt.limbs, t.domain)
+		sums[g-s.lo], rows, dst = sum, append(rows, row), append(dst, sum)
 	}
-	made, err := ev.ctx.results(
-		"inner sums", lt.level, 1, len(rows), scale, func(c *chain.Chain, out []*Ciphertexts) {
-			sums, factors := make([]*cutrantt.Batch, len(out)), make([]*cutrantt.Batch, len(turned))
-			for i, r := range out {
-				sums[i] = r.whole
-			}
-			for i, t := range turned {
-				factors[i] = t.Value
-			}
-			c.Do(func() error { return cutrantt.SumProducts(ev.ctx.ring, sums, factors, rows) })
-		},
-	)
-	if err != nil {
-		return nil, err
-	}
-	sums := make([]*Ciphertext, lt.steps.hi-lt.steps.lo+1)
-	for i, at := range used {
-		sums[at] = made[i].At(0)
-	}
-	return sums, nil
+	c.Do(func() error { return cutrantt.SumProducts(t.ev.ctx.ring, dst, turned, rows) })
+	return sums
 }
 
-// outer is the sum of the inner sums, each rotated to its giant step. It frees or returns those that it has used
-// and sets them to nil.
-func (ev *Evaluator) outer(lt *LinearTransform, sums []*Ciphertext) (*Ciphertext, error) {
-	s := &lt.steps
-	take := func(g int) *Ciphertext {
-		if g < s.lo || g > s.hi {
+// outer sets dst to the sum of the inner sums, each rotated to its giant step, over the special primes.
+func (t *transformer) outer(dst *cutrantt.Batch, sums []*cutrantt.Batch) {
+	s, c := &t.lt.steps, t.chain
+	take := func(g int) *cutrantt.Batch {
+		if g < s.lo || g > s.hi || c.Err() != nil {
 			return nil
 		}
-		sum := sums[g-s.lo]
-		sums[g-s.lo] = nil
-		return sum
+		return sums[g-s.lo]
 	}
-	by := s.size * s.stride
-	var ends [2]*Ciphertext // of the giant steps that are left from 1 up, and from -1 down
+	var ends [2]*cutrantt.Batch // of the giant steps that are left from 1 up, and from -1 down
 	for g := max(s.hi, -s.lo); g > 0; g-- {
-		var err error
-		for i, next := range []*Ciphertext{take(g), take(-g)} {
-			if ends[i], err = ev.plus(ends[i], next); err != nil {
-				ev.free(ends[1-i])
-				return nil, err
-			}
+		for i, next := range []*cutrantt.Batch{take(g), take(-g)} {
+			ends[i] = t.plus(ends[i], next)
 		}
-		turned, err := ev.rotateBoth(ends, by)
-		ev.free(ends[:]...)
-		if err != nil {
-			return nil, err
-		}
-		ends = turned
+		ends = t.rotateBoth(ends, s.size*s.stride)
 	}
-	sum, err := ev.plus(ends[0], ends[1])
-	if err != nil {
-		return nil, err
-	}
-	return ev.plus(sum, take(0))
+	sum := t.plus(t.plus(ends[0], ends[1]), take(0))
+	c.Op2(t.ev.ctx.ring.DivRound, dst, sum)
 }
 
 // rotateBoth rotates the first by as many slots and the second back, either of which may be nil.
-func (ev *Evaluator) rotateBoth(cts [2]*Ciphertext, by int) (out [2]*Ciphertext, err error) {
-	const op = "rotate"
+func (t *transformer) rotateBoth(cts [2]*cutrantt.Batch, by int) (out [2]*cutrantt.Batch) {
+	c := t.chain
 	var at []int
 	var items []cutrantt.KeySwitch
+	var second, divided []*cutrantt.Batch
 	for i, k := range []int{by, -by} {
-		if cts[i] == nil {
-			continue
+		if cts[i] != nil {
+			key, g := t.key(k)
+			items = append(items, cutrantt.KeySwitch{Low: c.Poly(cts[i], 0), Key: key, Galois: g})
+			at, second = append(at, i), append(second, c.Poly(cts[i], 1))
 		}
-		g := GaloisElement(ev.ctx.params, k)
-		key, err := ev.galois(fmt.Sprintf("%s by %d", op, k), g, cts[i].Level)
-		if err != nil {
-			return out, err
-		}
-		at, items = append(at, i), append(items, cutrantt.KeySwitch{Key: key, Galois: g})
 	}
 	if len(at) == 0 {
-		return out, nil
+		return out
 	}
-	first := cts[at[0]]
-	made, err := ev.ctx.results(
-		op, first.Level, 1, len(at), first.Scale, func(c *chain.Chain, made []*Ciphertexts) {
-			for i := range items {
-				halves := c.Each(cts[at[i]].Value, 1)
-				if c.Err() != nil {
-					return
-				}
-				items[i].Dst, items[i].Low, items[i].X = made[i].whole, halves[0], halves[1]
-			}
-			c.Do(func() error { return cutrantt.SwitchKeys(ev.ctx.ring, ev.ctx.gadget(), items) })
-		},
-	)
-	if err != nil {
-		return out, err
+	xs := c.Result(len(at), t.ev.ctx.params.QLimbs(t.lt.level), t.domain)
+	results := c.Each(c.Result(2*len(at), t.lt.limbs, t.domain), 2)
+	divided = c.Each(xs, 1)
+	c.Do(func() error { return cutrantt.DivRounds(t.ev.ctx.ring, divided, second) })
+	if c.Err() != nil {
+		return out
 	}
 	for i, to := range at {
-		out[to] = made[i].At(0)
+		items[i].Dst, items[i].X = results[i], divided[i]
+		out[to] = results[i]
 	}
-	return out, nil
+	t.switchAll(items)
+	return out
 }
 
-// plus is the sum of a and b, either of which may be nil. It frees them, or returns one of them.
-func (ev *Evaluator) plus(a, b *Ciphertext) (*Ciphertext, error) {
+// plus is the sum of a and b, either of which may be nil. It overwrites a.
+func (t *transformer) plus(a, b *cutrantt.Batch) *cutrantt.Batch {
 	if a == nil {
-		return b, nil
+		return b
 	}
-	if b == nil {
-		return a, nil
+	if b != nil {
+		t.chain.Op3(t.ev.ctx.ring.Add, a, a, b)
 	}
-	defer ev.free(b)
-	if err := ev.ctx.ring.Add(a.Value, a.Value, b.Value); err != nil {
-		ev.free(a)
-		return nil, err
-	}
-	return a, nil
-}
-
-// free gives ciphertexts back; nil is left alone.
-func (ev *Evaluator) free(cts ...*Ciphertext) {
-	for _, ct := range cts {
-		if ct != nil {
-			ev.ctx.ring.Free(ct.Value)
-		}
-	}
+	return a
 }

@@ -241,7 +241,7 @@ struct Slot {
 
 // The operands of one item, for each family of kernels over items.
 struct TensorItem { Slot a, b, dst; }; // dst has three polynomials
-struct InnerItem { Slot key, low, x, extension; };
+struct InnerItem { Slot key, low, x, extension; }; // strides of x and extension: Galois element of the results, its inverse
 struct CollectItem { Slot from; };
 struct PackedItem { Slot residues, packed; }; // packed as a and as of PackedArgs
 

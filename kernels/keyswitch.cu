@@ -104,6 +104,37 @@ template <int N, int V, bool SQUARE> DEV void tensor(const TensorMany& p) {
 template <int N> struct Sum { typedef u64 T; };
 template <> struct Sum<16> { typedef u32 T; };
 
+// turned writes both sums, or their images under X -> X^g (see automorphism_blocks). A thread has all columns of its
+// two blocks, which stay neighbours: block b' goes to b with w_b' = w_b^g, its column j to g*j mod 4, times
+// w_b^floor(g*j/4). inverse is that of g modulo twice the degree.
+DEV void turned(const InnerMany& p, const Rows& h, const Mod& k, u32* d, u64 (&z)[2][4][2], const uint2* roots, u32 g, u32 inverse) {
+  const u32 sh = 32 - (p.logN - p.logN2), mask = 2 * h.n1 - 1;
+  u32 o[2];
+#pragma unroll
+  for (int v = 0; v < 2; v++) o[v] = ((2 * (__brev(h.block + v) >> sh) + 1) * inverse) & mask;
+  const u32 to = __brev(o[0] >> 1) >> sh;
+  d += to & ~1u;
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    u32 y[2][2];
+#pragma unroll
+    for (int v = 0; v < 2; v++) {
+      y[0][v] = reduce(z[0][j][v], k);
+      y[1][v] = reduce(z[1][j][v], k);
+      if (j > 0 && g > 1) {
+        const u32 s = (o[v] * (g * j >> 2)) & mask;
+        uint2 w = __ldg(roots + (__brev(s & (h.n1 - 1)) >> sh));
+        if (s >= h.n1) w = negc(w, k.q);
+        y[0][v] = mulc(y[0][v], w, k.q);
+        y[1][v] = mulc(y[1][v], w, k.q);
+      }
+    }
+    u32* column = d + (g * j & 3) * h.n1;
+#pragma unroll
+    for (int r = 0; r < 2; r++, column += p.ds) *(uint2*)column = to & 1 ? make_uint2(y[r][1], y[r][0]) : make_uint2(y[r][0], y[r][1]);
+  }
+}
+
 // inner: both sums over the digits of digit*key, and P*low on the merged limbs. The key
 // has the polynomials b_0, a_0, b_1, ...; dst two polynomials an item, ds apart.
 template <int N, int V> DEV void inner(const InnerMany& p) {
@@ -175,16 +206,20 @@ template <int N, int V> DEV void inner(const InnerMany& p) {
 #pragma unroll
           for (int v = 0; v < V; v++) z[r][j][v] = folded(z[r][j][v], k);
   }
-  u32* d = p.dst + 2 * h.item * p.ds + ((u64)limb << p.logN) + h.block;
+  u32* d = p.dst + 2 * h.item * p.ds + ((u64)limb << p.logN);
+  if constexpr (N == 4) turned(p, h, k, d, z, p.tw + id * p.ts, x.stride, e.stride);
+  else {
+    d += h.block;
 #pragma unroll
-  for (int r = 0; r < 2; r++)
+    for (int r = 0; r < 2; r++)
 #pragma unroll
-    for (int j = 0; j < N; j++) {
-      u32 y[V];
+      for (int j = 0; j < N; j++) {
+        u32 y[V];
 #pragma unroll
-      for (int v = 0; v < V; v++) y[v] = reduce(z[r][j][v], k);
-      write(d + r * p.ds + j * h.n1, y);
-    }
+        for (int v = 0; v < V; v++) y[v] = reduce(z[r][j][v], k);
+        write(d + r * p.ds + j * h.n1, y);
+      }
+  }
 }
 
 // V by n2; cutrantt/cuda/keyswitch.go mirrors it.

@@ -48,8 +48,8 @@ var Layouts = map[string]Layout{
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "28c429e826c2788826f1b2b45ef165712580fa5e23a4eda09f395bde36b3a0ea"
-	ImageHash     = "6d5bac32a7d99f11ccf607f6f68c11caca54202242a71e7287e7dd5389042f9a"
+	SourceHash    = "f33e59681f69d66b3b30685f3813a6228d2354dcc79222727da73bd7c1a25562"
+	ImageHash     = "6052e117e0518acc89d412fe8f2721883803561e1d8d2f2ad10faf222e5aeb18"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -211,7 +211,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5275672, Size: 510752, Entries: []string{
+	{Name: "keyswitch", Offset: 5275672, Size: 522360, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -225,15 +225,15 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "onekey", Offset: 5786424, Size: 49280, Entries: []string{
+	{Name: "onekey", Offset: 5798032, Size: 49280, Entries: []string{
 		"onekey_4",
 	}},
-	{Name: "packed", Offset: 5835704, Size: 37184, Entries: []string{
+	{Name: "packed", Offset: 5847312, Size: 37184, Entries: []string{
 		"packed_check",
 		"packed_load",
 		"packed_store",
 	}},
-	{Name: "sample", Offset: 5872888, Size: 130800, Entries: []string{
+	{Name: "sample", Offset: 5884496, Size: 130800, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -241,14 +241,14 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "sums", Offset: 6003688, Size: 62552, Entries: []string{
+	{Name: "sums", Offset: 6015296, Size: 62552, Entries: []string{
 		"sums_4",
 	}},
-	{Name: "tables", Offset: 6066240, Size: 29696, Entries: []string{
+	{Name: "tables", Offset: 6077848, Size: 29696, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6095936, Size: 179472, Entries: []string{
+	{Name: "up", Offset: 6107544, Size: 179472, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

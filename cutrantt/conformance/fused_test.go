@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -114,6 +115,17 @@ func TestCollect(t *testing.T) {
 	})
 }
 
+// switchCase is key switches of one shape.
+type switchCase struct {
+	what         string
+	alpha, limbs int
+	keep, lows   int // keep 0: all limbs and the special ones, so that nothing is divided
+	items        int
+	galois       []uint64
+	hoisted      bool
+	wholeLow     bool // the sums have the special limbs too
+}
+
 // TestSwitchKeys compares key switches with the reference: digits of one and of
 // several limbs, a short last digit, sums of one and two polynomials, merged with
 // rescaling, turned, hoisted, and several at once under different keys.
@@ -124,25 +136,7 @@ func TestSwitchKeys(t *testing.T) {
 			method = cutrantt.MethodToomCook4 // keys in a form of their own
 		}
 		g := newRig(t, b, logN, moduli(t, logN, 8), method)
-		d := cutrantt.NTT(n2)
-		q, special := []int{3, 0, 1, 4, 2}, []int{5, 6}
-		key := func(digits int) (k [2]cutrantt.Operand) {
-			p := g.batch([]int{3, 0, 7, 1, 4, 2, 5, 6}, d, patternsFor(2*digits)...) // one limb more
-			var err error
-			k[0], err = g.ring.Precompute(p.got)
-			g.ok(err)
-			k[1], err = g.ref.Precompute(p.want)
-			g.ok(err)
-			return k
-		}
-		for _, c := range []struct {
-			what         string
-			alpha, limbs int
-			keep, lows   int
-			items        int
-			galois       []uint64
-			hoisted      bool
-		}{
+		for _, c := range []switchCase{
 			{what: "one limb a digit", alpha: 1, limbs: 5, keep: 5, items: 1},
 			{what: "short last digit, sum", alpha: 2, limbs: 5, keep: 5, lows: 2, items: 1},
 			{what: "one digit, merged", alpha: 5, limbs: 5, keep: 3, lows: 2, items: 1},
@@ -155,42 +149,86 @@ func TestSwitchKeys(t *testing.T) {
 			if n2 <= 2 && c.keep != c.limbs || n2 == 1 && c.items > 1 {
 				continue // the reference is slow there
 			}
-			gadget := cutrantt.Gadget{Alpha: c.alpha, Special: special}
-			var dst, x, low []pair
-			var keys [][2]cutrantt.Operand
-			for i := range c.items {
-				if i == 0 || !c.hoisted {
-					x = append(x, g.batch(q[:c.limbs], d, patterns[(i+c.alpha)%2*3]))
-				} else {
-					x = append(x, x[0])
-				}
-				if c.lows > 0 {
-					low = append(low, g.batch(q[:c.limbs], d, patternsFor(c.lows)...))
-				}
-				dst = append(dst, g.blank(2, q[:c.keep], cutrantt.Coeffs(1)))
-				keys = append(keys, key(gadget.Digits(c.limbs)))
-			}
-			g.many(c.what, dst, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
-				items := make([]cutrantt.KeySwitch, c.items)
-				for i := range items {
-					items[i] = cutrantt.KeySwitch{Dst: of(dst)[i], X: of(x)[i], Key: keys[i][0]}
-					if r != g.ring {
-						items[i].Key = keys[i][1]
-					}
-					if c.lows > 0 {
-						items[i].Low = of(low)[i]
-					}
-					if c.galois != nil {
-						items[i].Galois = c.galois[i]
-					}
-				}
-				return cutrantt.SwitchKeys(r, gadget, items)
-			})
-			for _, p := range append(x, low...) {
-				g.same("source of "+c.what, p)
-			}
+			g.switchKeys(c, cutrantt.NTT(n2))
 		}
 	})
+}
+
+// TestSwitchKeysWhole: key switches whose sums are not divided, and results that lie side by side and do not.
+func TestSwitchKeysWhole(t *testing.T) {
+	eachFused(t, func(t *testing.T, b cutrantt.Backend, logN, n2 int) {
+		g := newRig(t, b, logN, moduli(t, logN, 8), cutrantt.MethodAuto)
+		for _, c := range []switchCase{
+			{what: "not divided", alpha: 2, limbs: 5, items: 1},
+			{what: "not divided, hoisted", alpha: 3, limbs: 5, lows: 1, items: 4,
+				galois: []uint64{25, 1, uint64(2<<logN - 1), 7}, hoisted: true},
+			{what: "not divided, whole sums", alpha: 2, limbs: 3, lows: 2, items: 2, galois: []uint64{5, 3},
+				wholeLow: true},
+		} {
+			g.switchKeys(c, cutrantt.NTT(n2))
+		}
+	})
+}
+
+// switchKeys compares one case with the reference.
+func (g *rig) switchKeys(c switchCase, d cutrantt.Domain) {
+	g.Helper()
+	q, special := []int{3, 0, 1, 4, 2}, []int{5, 6}
+	gadget := cutrantt.Gadget{Alpha: c.alpha, Special: special}
+	key := func() (k [2]cutrantt.Operand) {
+		p := g.batch([]int{3, 0, 7, 1, 4, 2, 5, 6}, d, patternsFor(2*gadget.Digits(c.limbs))...) // one limb more
+		var err error
+		k[0], err = g.ring.Precompute(p.got)
+		g.ok(err)
+		k[1], err = g.ref.Precompute(p.want)
+		g.ok(err)
+		return k
+	}
+	to, added := q[:c.keep], q[:c.limbs]
+	if c.keep == 0 {
+		to = slices.Concat(q[:c.limbs], special)
+	}
+	if c.wholeLow {
+		added = to
+	}
+	results := g.blank(2*c.items, to, cutrantt.Coeffs(1)) // side by side, but for the last
+	var dst, x, low []pair
+	var keys [][2]cutrantt.Operand
+	for i := range c.items {
+		if i == 0 || !c.hoisted {
+			x = append(x, g.batch(q[:c.limbs], d, patterns[(i+c.alpha)%2*3]))
+		} else {
+			x = append(x, x[0])
+		}
+		if c.lows > 0 {
+			low = append(low, g.batch(added, d, patternsFor(c.lows)...))
+		}
+		if i < max(c.items-1, 1) {
+			dst = append(dst, g.slice(results, 2*i, 2*i+2, 0, len(to)))
+		} else {
+			dst = append(dst, g.blank(2, to, cutrantt.Coeffs(1)))
+		}
+		keys = append(keys, key())
+	}
+	g.many(c.what, dst, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+		items := make([]cutrantt.KeySwitch, c.items)
+		for i := range items {
+			items[i] = cutrantt.KeySwitch{Dst: of(dst)[i], X: of(x)[i], Key: keys[i][0]}
+			if r != g.ring {
+				items[i].Key = keys[i][1]
+			}
+			if c.lows > 0 {
+				items[i].Low = of(low)[i]
+			}
+			if c.galois != nil {
+				items[i].Galois = c.galois[i]
+			}
+		}
+		return cutrantt.SwitchKeys(r, gadget, items)
+	})
+	for _, p := range append(x, low...) {
+		g.same("source of "+c.what, p)
+	}
 }
 
 // TestSumProducts compares sums of products with the reference: more sums than a kernel makes at a time, more

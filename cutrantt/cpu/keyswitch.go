@@ -65,12 +65,16 @@ func (r *ring) switchTogether(g cutrantt.Gadget, items []cutrantt.KeySwitch) err
 		len(p.digits), n*g.Alpha,
 		func(d int) { r.rounds(p.digits[d].basis, s.y.from(p.digits[d].lo), s.v.row(d, 0, n)) },
 	)
-	s.limbs(p.down.keep, len(p.mods), len(p.digits))
-	r.run(sums, n*dropped, func(i int) {
-		digits, v := s.sum(i)
-		r.rounds(p.down.basis, digits, v)
-	})
-	s.limbs(0, p.down.keep, len(p.digits)+sums)
+	if dropped == 0 { // no remainders
+		s.limbs(0, len(p.mods), len(p.digits))
+	} else {
+		s.limbs(p.down.keep, len(p.mods), len(p.digits))
+		r.run(sums, n*dropped, func(i int) {
+			digits, v := s.sum(i)
+			r.rounds(p.down.basis, digits, v)
+		})
+		s.limbs(0, p.down.keep, len(p.digits)+sums)
+	}
 	for _, it := range items {
 		it.Dst.SetDomain(x.Domain())
 	}
@@ -140,9 +144,17 @@ func (s *keySwitch) group(first, last, per int) {
 			}
 			for p := range 2 {
 				sum := sums.row(p, 0, n)
-				merged := s.down.keep < s.own
-				if merged && j < s.own && it.Low != nil && p < it.Low.Polys() {
-					s.addLow(sum, r.limb(it.Low, p, j), j)
+				merged := s.down.keep != s.own
+				if merged && it.Low != nil && p < it.Low.Polys() && j < len(it.Low.Limbs()) {
+					s.addLow(sum, it.Low, p, j)
+				}
+				if s.down.keep == len(s.mods) { // nothing is divided
+					if z := r.limb(it.Dst, p, j); it.Galois > 1 {
+						r.turn(it.Galois).apply(r, z, sum)
+					} else {
+						copy(z, sum)
+					}
+					continue
 				}
 				if j >= s.down.keep {
 					digits, _ := s.sum(2*i + p)
@@ -174,9 +186,15 @@ func (s *keySwitch) finish(it cutrantt.KeySwitch, p, j int, sum, e []uint32) {
 	}
 }
 
-// addLow adds the product of the special moduli times low to limb j of a sum.
-func (s *keySwitch) addLow(sum, low []uint32, j int) {
+// addLow adds the product of the special moduli times limb j of polynomial p of b to a sum, or the limb itself where b
+// has the special ones too.
+func (s *keySwitch) addLow(sum []uint32, b *cutrantt.Batch, p, j int) {
 	r, m := s.r, s.mods[j]
+	low := r.limb(b, p, j)
+	if len(b.Limbs()) > s.own {
+		r.vec.add(&sum[0], &sum[0], &low[0], r.n, m.q)
+		return
+	}
 	tmp := getScratch(r.n)
 	defer tmp.putPublic()
 	r.vec.scale(&tmp.words[0], &low[0], r.n, &s.low[j], m.q)

@@ -125,8 +125,11 @@ func (r *ring) switchPlan(g cutrantt.Gadget, limbs []int, keep int) *switchPlan 
 	return r.switches.get(shape{limbs, g.Special, g.Alpha, keep}, func() *switchPlan {
 		own := len(limbs)
 		p := &switchPlan{mods: append(r.lookup(limbs), r.lookup(g.Special)...), own: own}
-		p.down = r.newDivider(p.mods, keep, true)
-		p.few = p.down.lift.few != nil
+		p.few = true
+		if p.down = (&divider{mods: p.mods, keep: keep}); keep < len(p.mods) {
+			p.down = r.newDivider(p.mods, keep, true)
+			p.few = p.down.lift.few != nil
+		}
 		for lo := 0; lo < own; lo += g.Alpha {
 			hi := min(lo+g.Alpha, own)
 			s := r.newLooseBasis(p.mods[lo:hi])

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 
@@ -85,6 +86,7 @@ func products[A kernelArgs, I item](r *ring, name string, limbs []int, n2 int, a
 type keySwitch struct {
 	dst, x, low, key tensor
 	galois           uint64
+	lowLimbs         int
 }
 
 func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
@@ -97,7 +99,11 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 	if err := r.check.Shape(2, all, first.X.Domain()); err != nil {
 		return err
 	}
-	if !r.converts(min(g.Alpha, len(limbs))) || !r.converts(len(all)-len(keep)) {
+	raised := len(keep) == len(all)
+	if raised && n2 != raisedColumns {
+		return fmt.Errorf("%w: sums that are not divided, with %d columns", cutrantt.ErrNotSupported, n2)
+	}
+	if !r.converts(min(g.Alpha, len(limbs))) || !raised && !r.converts(len(all)-len(keep)) {
 		return fmt.Errorf(
 			"%w: a change of basis from more than %d limbs, or without tensor cores", cutrantt.ErrNotSupported,
 			mostConverted,
@@ -123,7 +129,7 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 		r.recorded.noteKey(o)
 		work[i] = keySwitch{dst: r.tensor(it.Dst), x: r.tensor(it.X), key: o.tensor(), galois: max(it.Galois, 1)}
 		if it.Low != nil {
-			work[i].low = r.tensor(it.Low)
+			work[i].low, work[i].lowLimbs = r.tensor(it.Low), len(it.Low.Limbs())
 		}
 	}
 	perItem := 4 * r.n * (g.Digits(len(limbs))*len(all) + 3*len(all) + 2*len(keep))
@@ -158,7 +164,8 @@ type switching struct {
 	where                           []int   // limbs of all in the key
 	sources                         pointer // of kernels/keyswitch.cu, inner
 	factors                         pointer // P as a factor, for each of limbs
-	words                           int     // of sources and factors
+	ones                            pointer // 1 as a factor, for each of all
+	words                           int     // of sources, factors and ones
 	few                             few     // if digits have few limbs
 }
 
@@ -210,11 +217,15 @@ func (r *ring) switching(g cutrantt.Gadget, limbs, keep, key []int, n2 int) (*sw
 	for i, c := range g.Product(r.check.Moduli(), limbs) {
 		words = append(words, c, quotient(c, r.check.Moduli()[limbs[i]].Q))
 	}
+	factors := len(words)
+	for _, l := range s.all {
+		words = append(words, 1, quotient(1, r.check.Moduli()[l].Q))
+	}
 	s.words = len(words)
 	if s.sources, err = r.constant(words); err != nil {
 		return nil, err
 	}
-	s.factors = s.sources + pointer(4*sources)
+	s.factors, s.ones = s.sources+pointer(4*sources), s.sources+pointer(4*factors)
 	r.switchings[string(name)] = s
 	return s, nil
 }
@@ -259,14 +270,23 @@ func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
 	if err := r.extendDigits(digits, coeffs, len(xs), s, n2); err != nil {
 		return err
 	}
+	if len(s.drop) == 0 {
+		for at := range adjacent(items) {
+			part := items[at.from:at.to]
+			if err := r.inner(part[0].dst, digits, s, n2, lows, which[at.from:at.to], part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	acc, err := scratch(2*len(items), len(s.all))
 	if err != nil {
 		return err
 	}
-	merged := lows > 0 && len(s.keep) < len(s.limbs)
-	if err := r.inner(acc, digits, s, n2, lows, merged, which, items); err != nil {
+	if err := r.inner(acc, digits, s, n2, lows, which, items); err != nil {
 		return err
 	}
+	merged := len(s.keep) < len(s.limbs)
 	out := make([]divideItem, len(items))
 	for i, it := range items {
 		out[i] = divideItem{
@@ -280,26 +300,62 @@ func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
 	return r.divide(out, []tensor{rest}, 2, s.drop, s.keep, n2)
 }
 
-// inner queues the sums of digits times keys.
-func (r *ring) inner(
-	acc, digits tensor, s *switching, n2, lows int, merged bool, which []int, items []keySwitch,
-) error {
+// raisedColumns is n2 of the kernel that writes images of sums which are not divided.
+const raisedColumns = 4
+
+type span struct{ from, to int }
+
+// adjacent are the longest runs of items whose results lie next to each other.
+func adjacent(items []keySwitch) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		for from := 0; from < len(items); {
+			to := from + 1
+			for to < len(items) && items[to].dst == items[from].dst.poly(2*(to-from)) {
+				to++
+			}
+			if !yield(span{from, to}) {
+				return
+			}
+			from = to
+		}
+	}
+}
+
+// inverseOdd is the inverse of an odd number modulo 2^64.
+func inverseOdd(g uint64) uint64 {
+	x := g // right in three bits, and in twice as many each time
+	for range 5 {
+		x *= 2 - g*x
+	}
+	return x
+}
+
+// inner queues the sums of digits times keys. If nothing is dropped their images are the results.
+func (r *ring) inner(acc, digits tensor, s *switching, n2, lows int, which []int, items []keySwitch) error {
 	in := make([]innerItem, len(items))
 	a := innerArgs{
 		args:    args{dst: acc.at, ds: acc.stride},
 		sources: s.sources, special: s.factors, digits: uint32(s.digits), lows: uint32(lows),
 	}
-	if merged {
-		a.merged = uint32(len(s.limbs))
+	if lows > 0 && len(s.keep) != len(s.limbs) {
+		if a.merged = uint32(items[0].lowLimbs); items[0].lowLimbs > len(s.limbs) {
+			a.special = s.ones
+		}
 	}
 	for i, it := range items {
-		in[i] = innerItem{key: it.key, low: it.low, x: it.x, extension: digits.poly(which[i])}
+		g := uint64(1)
+		if len(s.drop) == 0 {
+			g = it.galois
+		}
+		in[i] = innerItem{key: it.key, low: it.low, x: tensor{it.x.at, g},
+			extension: tensor{digits.poly(which[i]).at, inverseOdd(g) & uint64(2*r.n-1)}}
 	}
 	var err error
 	if a.at, err = r.list(s.where); err != nil {
 		return err
 	}
-	if r.backend.oneKey && n2 == 4 && s.digits <= oneKeyDigits && len(items) >= leastOneKey && sameKey(items) {
+	if r.backend.oneKey && n2 == 4 && len(s.drop) > 0 && s.digits <= oneKeyDigits && len(items) >= leastOneKey &&
+		sameKey(items) {
 		return r.oneKey(s.all, a, in)
 	}
 	return products(r, numbered("inner", n2), s.all, n2, a, in)

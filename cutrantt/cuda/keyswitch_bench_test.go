@@ -204,7 +204,7 @@ func (s *benchSwitch) steps(b *testing.B, run func(op string, f func(i int) erro
 	run("step/inner", do(func(i int) error {
 		x := keySwitch{x: r.tensor(s.part(s.a[i], 0, 1)), key: s.ops[i%3].(*operand).tensor()}
 		t := r.tensor(wide[i])
-		return r.inner(t, r.tensor(wide[(i+1)%benchSets]), sw, n2, 0, false, []int{0}, []keySwitch{x})
+		return r.inner(t, r.tensor(wide[(i+1)%benchSets]), sw, n2, 0, []int{0}, []keySwitch{x})
 	}))
 	run("step/divide", do(func(i int) error {
 		t := r.tensor(wide[i])

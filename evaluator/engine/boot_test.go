@@ -144,8 +144,8 @@ func TestBootstraps(t *testing.T) {
 		"the key of conjugation": spoil(func(k *henc.EvaluationKeys) {
 			delete(k.Galois, henc.ConjugationElement(p))
 		}),
-		"the key of the rotation by -32": spoil(func(k *henc.EvaluationKeys) {
-			delete(k.Galois, henc.GaloisElement(p, -32))
+		"the key of the rotation by -64": spoil(func(k *henc.EvaluationKeys) {
+			delete(k.Galois, henc.GaloisElement(p, -64))
 		}),
 	} {
 		if got := k.BootstrapLacks(); got != want {

@@ -251,11 +251,11 @@ func TestCompactGroups(t *testing.T) {
 		line = append(line, &ticket{item: item, key: h.keys.Ref(),
 			compact: map[program.Input]*compactWindow{in: ct.compact}, ready: make(chan struct{})})
 	}
-	most := 16 // on a processor; a GPU is given more
-	if os.Getenv("CUTRANTT_TEST_BACKEND") == "cuda" {
-		most = d.gather.width.most
+	most := groups // on a processor
+	if w := d.gather.width; w.memory > 0 {
+		most = max(min(w.most, int(w.memory/c.Peak())), 1)
 	}
-	if batch, rest := d.gather.take(line); len(batch) != min(most, 20) || len(batch)+len(rest) != 20 {
+	if batch, rest := d.gather.take(line); len(batch) != min(most*8, 20) || len(batch)+len(rest) != 20 {
 		t.Errorf("%d windows are taken of 20, and %d left", len(batch), len(rest))
 	}
 	if !d.gather.answer(line, func() {}) || fmt.Sprint(shared) != "[[8 8] [4]]" {

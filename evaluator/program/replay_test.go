@@ -119,7 +119,8 @@ func encryptedRun(t *testing.T, c *Circuit) func(slots []float64) []float64 {
 }
 
 // BenchmarkCount counts the samples above a threshold in a window of 4096, with a resolution of 1/1024 of the range, in
-// the transform domain that an evaluator chooses. On a GPU (CUTRANTT_TEST_BACKEND=cuda) it also says what the device takes.
+// the transform domain that an evaluator chooses. On a GPU (CUTRANTT_TEST_BACKEND=cuda) it also says what the device
+// takes.
 func BenchmarkCount(b *testing.B) {
 	p := mustParams(b, "deep16-d23")
 	st := testStream("s", p.Name(), 4096, [2]float64{0, 100})

@@ -260,8 +260,8 @@ func (pl *Plan) Error(scale float64) (sd, fixed float64) {
 	return math.Exp2(pl.lit.LogError) * max(pl.MaxScale()/pl.raised(scale), 1), pl.sineError(scale)
 }
 
-// KeySwitches is about how many key switches a bootstrapping takes, and the sum of their digits times limbs,
-// which its time is about proportional to.
+// KeySwitches is about how many key switches a bootstrapping takes, and the sum of their digits times limbs. Its time
+// grows with them, but switches of baby steps, which share digits and divisions, take a quarter of the others.
 func (pl *Plan) KeySwitches() (count, limbs int) {
 	if !pl.ready() {
 		return 0, 0
@@ -289,14 +289,14 @@ func (pl *Plan) Memory() (matrices, working int64) {
 		return 0, 0
 	}
 	p := pl.params
-	polynomial := func(level int) int64 { return 4 * int64(p.N()) * int64(p.LimbsAt(level)) }
+	polynomial := func(level int) int64 { return 4 * int64(p.N()) * int64(p.LimbsAt(level)+len(p.P())) }
 	for _, s := range slices.Concat(pl.encode, pl.decode) {
 		matrices += int64(len(s.diagonals())) * polynomial(s.level)
 	}
 	return matrices, workingPolynomials * polynomial(p.MaxLevel())
 }
 
-// workingPolynomials is more than a bootstrapping holds at a time, counted at the top level.
+// workingPolynomials is more than a bootstrapping holds at a time, counted at the top level with the special limbs.
 const workingPolynomials = 200
 
 // sineProducts is about how many products the sine takes, of one half.

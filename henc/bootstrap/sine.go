@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hencedge/hencedge/henc"
 )
@@ -68,7 +69,7 @@ func (e *polynomial) double(a, b *henc.Ciphertexts) (*henc.Ciphertexts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.keep(e.be.AddConst(p, -1))
+	return p, e.be.AddConstInPlace(p, -1)
 }
 
 // twice is 2*a*b, rescaled.
@@ -93,7 +94,7 @@ func (e *polynomial) at(a *henc.Ciphertexts, level int) (*henc.Ciphertexts, erro
 	if a.Level() == level {
 		return a, nil
 	}
-	return e.keep(e.be.DropLevel(a, a.Level()-level))
+	return e.be.AtLevel(a, level)
 }
 
 // scaled is v*a at the level and the scale, by a constant and one rescaling.
@@ -165,7 +166,7 @@ func (e *polynomial) evaluate(c []float64, level int, scale float64) (*henc.Ciph
 	if err != nil {
 		return nil, err
 	}
-	return e.keep(e.be.AddConst(sum, c[0]))
+	return sum, e.be.AddConstInPlace(sum, c[0])
 }
 
 // direct reports whether the terms of c are all there, one level above or more.
@@ -245,5 +246,6 @@ func sine(be *henc.BatchEvaluator, x *henc.Ciphertexts) (*henc.Ciphertexts, erro
 			return nil, err
 		}
 	}
-	return e.be.Clone(c)
+	e.owned = slices.DeleteFunc(e.owned, func(a *henc.Ciphertexts) bool { return a == c })
+	return c, nil
 }

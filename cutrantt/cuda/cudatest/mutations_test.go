@@ -224,6 +224,12 @@ var mutations = []mutation{
 	{"late fold", "keyswitch.cu", "inner", "== 16 / N - 1 && i + 1 < p.digits)", "== 16 / N && i + 1 < p.digits)",
 		switches},
 
+	{"block of an image that is not divided", "keyswitch.cu", "turned", "* inverse) & mask", "* g) & mask", switches},
+	{"order of neighbours in an image", "keyswitch.cu", "turned", "to & 1 ? make_uint2(y[r][1], y[r][0]) :", "",
+		switches},
+	{"turns of an image", "keyswitch.cu", "turned", "if (s >= h.n1) w = negc(w, k.q);", "", switches},
+	{"column of an image that is not divided", "keyswitch.cu", "turned", "(g * j & 3) * h.n1", "j * h.n1", switches},
+
 	{"round before it is there", "onekey.cu", "onekey", "copied(); if (merged && item < p.items)",
 		"__syncthreads();\n    if (merged && item < p.items)", oneKeys},
 	{"factor of what does not wrap", "onekey.cu", "loadKey", "member > result ? mulc", "member >= result ? mulc",
