@@ -72,7 +72,7 @@ func (c *inProcess) Close(context.Context) error { return nil }
 func (c *inProcess) close() error { return nil }
 
 // feed gives the service a copy of every chunk, as a network client would.
-func (c *inProcess) feed(_ context.Context, p *prepared) error {
+func (c *inProcess) feed(_ context.Context, p *prepared, due func() error) error {
 	topic := c.house.devices[p.device].topic
 	c.mu.RLock()
 	handle := c.handlers[topic]
@@ -80,10 +80,17 @@ func (c *inProcess) feed(_ context.Context, p *prepared) error {
 	if handle == nil {
 		return fmt.Errorf("the evaluator does not listen to %s", topic)
 	}
-	for i, chunk := range p.chunks {
-		var own []byte
-		spend(&c.house.outside.feeding, func() { own = bytes.Clone(chunk) })
-		if i == len(p.chunks)-1 {
+	copies := make([][]byte, len(p.chunks))
+	spend(&c.house.outside.feeding, func() {
+		for i, chunk := range p.chunks {
+			copies[i] = bytes.Clone(chunk)
+		}
+	})
+	if err := due(); err != nil {
+		return err
+	}
+	for i, own := range copies {
+		if i == len(copies)-1 {
 			c.house.checker.sent(p)
 		}
 		handle(transport.Delivery{Topic: topic, Payload: own, Ack: func() {}})

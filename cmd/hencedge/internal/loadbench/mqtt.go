@@ -74,8 +74,11 @@ func (h *house) dialBroker(ctx context.Context) (w *overBroker, err error) {
 
 // feed publishes all chunks of a window at once and waits until the broker has acknowledged
 // them.
-func (w *overBroker) feed(ctx context.Context, p *prepared) error {
+func (w *overBroker) feed(ctx context.Context, p *prepared, due func() error) error {
 	devices := w.clients[1:]
+	if err := due(); err != nil {
+		return err
+	}
 	if err := w.await(ctx, p); err != nil {
 		return err
 	}
