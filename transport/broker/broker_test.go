@@ -3,8 +3,12 @@ package broker
 import (
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
 	"testing"
+	"time"
+
+	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
@@ -134,4 +138,115 @@ func TestCloseCutsSilentConnections(t *testing.T) {
 			t.Errorf("read %d bytes of a broker that is closed", n)
 		}
 	}
+}
+
+// TestPacketIDs: a client's packets may have the ids of messages that it has not acknowledged.
+// Its subscriptions are granted and ended, its messages acknowledged with the ids that it
+// chose, and what it did not acknowledge comes again on the next connection.
+func TestPacketIDs(t *testing.T) {
+	const kept = 20
+	b, addr, err := Start(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	connect := func() (c net.Conn, exchange func(send packets.ControlPacket, want func(packets.ControlPacket) bool)) {
+		t.Helper()
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		exchange = func(send packets.ControlPacket, want func(packets.ControlPacket) bool) {
+			t.Helper()
+			if err := send.Write(c); err != nil {
+				t.Fatal(err)
+			}
+			for {
+				got, err := packets.ReadPacket(c)
+				if err != nil {
+					t.Fatalf("after %v: %v", send, err)
+				}
+				if want(got) {
+					return
+				}
+			}
+		}
+		hello := packets.NewControlPacket(packets.Connect).(*packets.ConnectPacket)
+		hello.ProtocolName, hello.ProtocolVersion, hello.ClientIdentifier = "MQTT", 4, "a"
+		exchange(hello, isType[*packets.ConnackPacket])
+		return c, exchange
+	}
+	subscribe := func(id uint16, filter string) *packets.SubscribePacket {
+		p := packets.NewControlPacket(packets.Subscribe).(*packets.SubscribePacket)
+		p.MessageID, p.Topics, p.Qoss = id, []string{filter}, []byte{1}
+		return p
+	}
+	publish := func(id uint16, topic string) *packets.PublishPacket {
+		p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+		p.MessageID, p.Qos, p.TopicName, p.Payload = id, 1, topic, []byte{byte(id)}
+		return p
+	}
+	// messages collects the ids that the broker gave, until n messages of q have come.
+	messages := func(ids map[uint16]bool, n int) func(packets.ControlPacket) bool {
+		return func(p packets.ControlPacket) bool {
+			if m, ok := p.(*packets.PublishPacket); ok && m.TopicName == "q" {
+				ids[m.MessageID] = true
+			}
+			return len(ids) == n
+		}
+	}
+	first, exchange := connect()
+	granted := func(id uint16) func(packets.ControlPacket) bool {
+		return func(p packets.ControlPacket) bool {
+			ack, ok := p.(*packets.SubackPacket)
+			if ok && (ack.MessageID != id || len(ack.ReturnCodes) != 1 || ack.ReturnCodes[0] != 1) {
+				t.Errorf("answer to subscription %d: %v", id, ack)
+			}
+			return ok
+		}
+	}
+	exchange(subscribe(1000, "q"), granted(1000))
+	exchange(subscribe(1001, "gone"), granted(1001))
+	ids := map[uint16]bool{}
+	for i := range kept {
+		exchange(publish(2000, "q"), messages(ids, i+1))
+	}
+	for id := range ids { // all of them are in use now, from the broker's side
+		exchange(subscribe(id, "other"), granted(id))
+		end := packets.NewControlPacket(packets.Unsubscribe).(*packets.UnsubscribePacket)
+		end.MessageID, end.Topics = id, []string{"gone"}
+		exchange(end, func(p packets.ControlPacket) bool {
+			ack, ok := p.(*packets.UnsubackPacket)
+			if ok && ack.MessageID != id {
+				t.Errorf("answer to unsubscription %d has id %d", id, ack.MessageID)
+			}
+			return ok
+		})
+		exchange(publish(id, "gone"), func(p packets.ControlPacket) bool {
+			if m, ok := p.(*packets.PublishPacket); ok && m.TopicName == "gone" {
+				t.Error("a message of a subscription that was ended")
+			}
+			ack, ok := p.(*packets.PubackPacket)
+			if ok && ack.MessageID != id {
+				t.Errorf("answer to message %d has id %d", id, ack.MessageID)
+			}
+			return ok
+		})
+	}
+	first.Close()
+	second, exchange := connect()
+	defer second.Close()
+	again := map[uint16]bool{}
+	exchange(packets.NewControlPacket(packets.Pingreq), messages(again, kept))
+	if !maps.Equal(again, ids) {
+		t.Errorf("messages %v were not acknowledged, and %v came again", ids, again)
+	}
+}
+
+func isType[T packets.ControlPacket](p packets.ControlPacket) bool {
+	_, ok := p.(T)
+	return ok
 }

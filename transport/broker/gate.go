@@ -20,12 +20,12 @@ import (
 // gets the PUBACK of a message that nobody received. So the record is removed
 // at once, and a new connection takes a session over only after the old one has
 // finished what it was doing. Without the record the publisher sends the message
-// again, as it should.
+// again, as it should. And it keeps the packet ids of both directions apart (see session).
 type gate struct {
 	mqtt.HookBase
 	server *mqtt.Server
 	users  map[string]string
-	active sync.Map // *mqtt.Client -> chan struct{} that closes when it has finished
+	active sync.Map // *mqtt.Client -> *session, until the client has finished
 }
 
 // finishTime bounds the wait for an old connection to finish.
@@ -37,7 +37,7 @@ func (g *gate) ID() string { return "gate" }
 // Provides says which events the hook answers.
 func (g *gate) Provides(event byte) bool {
 	switch event {
-	case mqtt.OnConnectAuthenticate, mqtt.OnACLCheck, mqtt.OnQosPublish,
+	case mqtt.OnConnectAuthenticate, mqtt.OnACLCheck, mqtt.OnQosPublish, mqtt.OnPacketRead, mqtt.OnPacketEncode,
 		mqtt.OnSessionEstablish, mqtt.OnSessionEstablished, mqtt.OnDisconnect:
 		return true
 	}
@@ -50,35 +50,42 @@ func (g *gate) OnSessionEstablish(cl *mqtt.Client, _ packets.Packet) {
 	if !ok {
 		return
 	}
-	finished, ok := g.active.Load(old)
-	if !ok {
+	last := g.session(old)
+	if last == nil {
 		return
 	}
 	old.Stop(packets.ErrSessionTakenOver)
 	limit := time.NewTimer(finishTime)
 	defer limit.Stop()
 	select {
-	case <-finished.(chan struct{}):
+	case <-last.finished:
 	case <-limit.C:
 	}
 }
 
 // OnSessionEstablished is called before the first message of cl is read.
 func (g *gate) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
-	g.active.Store(cl, make(chan struct{}))
+	g.active.Store(cl, &session{finished: make(chan struct{})})
 }
 
 // OnDisconnect is called after the last message of cl was handled.
 func (g *gate) OnDisconnect(cl *mqtt.Client, _ error, _ bool) {
-	if finished, ok := g.active.LoadAndDelete(cl); ok {
-		close(finished.(chan struct{}))
+	if s, ok := g.active.LoadAndDelete(cl); ok {
+		close(s.(*session).finished)
 	}
 }
 
 // OnQosPublish is called when a message or an answer enters a session.
 func (g *gate) OnQosPublish(cl *mqtt.Client, pk packets.Packet, _ int64, _ int) {
-	if pk.FixedHeader.Type == packets.Puback && cl.State.Inflight.Delete(pk.PacketID) {
-		atomic.AddInt64(&g.server.Info.Inflight, -1)
+	switch pk.FixedHeader.Type {
+	case packets.Publish:
+		if s := g.session(cl); s != nil {
+			s.newest.Store(uint32(pk.PacketID))
+		}
+	case packets.Puback:
+		if cl.State.Inflight.Delete(pk.PacketID) {
+			atomic.AddInt64(&g.server.Info.Inflight, -1)
+		}
 	}
 }
 

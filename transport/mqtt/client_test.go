@@ -283,10 +283,7 @@ func TestOldSubscriptions(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		ctx := testrig.Context(t)
 		send := leftBehind(t, b, "v1/res/+", "v1/old", "v1/q")
-		many := 40 // more than a broker lets be unacknowledged
-		if !b.durable() {
-			many = 5 // more, and the embedded one grants no subscription (see subscribeTries)
-		}
+		const many = 40 // more than a broker lets be unacknowledged
 		for range many {
 			send("v1/res/gone", "old result")
 			send("v1/old", "old")
