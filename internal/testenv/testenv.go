@@ -1,5 +1,5 @@
 // Package testenv is what tests need of the machine beyond Go: programs, devices,
-// small file systems. A test whose need is not met is skipped and says why; it fails
+// small file systems, addresses. A test whose need is not met is skipped and says why; it fails
 // instead where HENCEDGE_TEST_REQUIRE or CUTRANTT_TEST_REQUIRE, lists with commas,
 // name the need. CONTRIBUTING.md says how to meet each. Only tests import it.
 package testenv

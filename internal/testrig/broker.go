@@ -1,9 +1,9 @@
 package testrig
 
 import (
-	"net"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport/broker"
 )
 
@@ -18,14 +18,8 @@ func Broker(t testing.TB, o broker.Options) *broker.Broker {
 	return b
 }
 
-// FreeAddress returns an address of this machine at which nobody listens. The kernel
-// may give its port to another program before the test uses it.
+// FreeAddress returns an address of this machine at which nobody listens (testenv.FreeAddress).
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return testenv.FreeAddress(t)
 }

@@ -45,6 +45,10 @@ func NewProxy(t testing.TB, target string, watch Watch) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if l.Addr().String() == target {
+		_ = l.Close()
+		t.Fatalf("the proxy has the broker's address %s: it would connect to itself", target)
+	}
 	if watch == nil {
 		watch = func(client io.Writer) (func(io.Writer, io.Reader), io.Writer) {
 			return func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }, client

@@ -63,7 +63,7 @@ func (e *embedded) stop(t *testing.T) {
 
 func newEmbedded(t *testing.T, conf *tls.Config) *embedded {
 	t.Helper()
-	e := &embedded{conf: conf}
+	e := &embedded{address: testrig.FreeAddress(t), conf: conf}
 	e.start(t)
 	t.Cleanup(func() { e.b.Close() })
 	return e

@@ -86,12 +86,7 @@ func start(t testing.TB, bin, conf string) *Server {
 	t.Helper()
 	dir := testenv.QuickDir(t)
 	s := &Server{Dir: dir, data: filepath.Join(dir, "data"), bin: bin, CA: filepath.Join(dir, "ca.pem")}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Address = l.Addr().String()
-	l.Close()
+	s.Address = testenv.FreeAddress(t)
 	s.become(t)
 	s.write(t, "password", []byte(Password))
 	init := exec.Command(filepath.Join(s.bin, "initdb"), "-D", s.data, "-U", User, "-A", "scram-sha-256", "--pwfile",

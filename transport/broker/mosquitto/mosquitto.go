@@ -38,13 +38,8 @@ func Start(t testing.TB, ca *tlsutil.DevCA, conf string) *Broker {
 	t.Helper()
 	dir := t.TempDir()
 	b := &Broker{path: testenv.Program(t, "mosquitto", "mosquitto"), conf: filepath.Join(dir, "mosquitto.conf")}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Address = l.Addr().String()
+	b.Address = testenv.FreeAddress(t)
 	b.URL = "tcp://" + b.Address
-	l.Close()
 	_, port, _ := net.SplitHostPort(b.Address)
 	// Where root starts it, it would give up its rights to the directory otherwise.
 	text := fmt.Sprintf("listener %s 127.0.0.1\nuser root\n", port)
