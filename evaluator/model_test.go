@@ -3,7 +3,9 @@ package evaluator
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -69,6 +71,54 @@ func modelConfig(t *testing.T, name string) *config.Evaluator {
 	return cfg
 }
 
+// manyClasses has a program with a forest of 40 trees and 256 classes, whose scores are asked for.
+func manyClasses(t *testing.T) *config.Evaluator {
+	t.Helper()
+	cfg := modelConfig(t, "sklearn-tree")
+	type tree struct {
+		Feature   []int       `json:"feature"`
+		Threshold []float64   `json:"threshold"`
+		Left      []int       `json:"left"`
+		Right     []int       `json:"right"`
+		Value     [][]float64 `json:"value"`
+	}
+	var features, classes []string
+	for _, ch := range machine().Channels {
+		features = append(features, ch.Name)
+	}
+	for i := range 256 {
+		classes = append(classes, fmt.Sprint(i))
+	}
+	trees := make([]tree, 40)
+	for k := range trees {
+		one := &trees[k]
+		for i := range 63 { // 31 splits, then leaves
+			feature, left, right, value := -1, -1, -1, make([]float64, 256)
+			threshold := 0.0
+			if i < 31 {
+				feature, left, right, value = i%8, 2*i+1, 2*i+2, nil
+				r := machine().Channels[i%8].Range
+				threshold = r[0] + (r[1]-r[0])*float64(i+k+1)/80
+			} else {
+				value[i] = 1
+			}
+			one.Feature, one.Threshold = append(one.Feature, feature), append(one.Threshold, threshold)
+			one.Left, one.Right = append(one.Left, left), append(one.Right, right)
+			one.Value = append(one.Value, value)
+		}
+	}
+	text, err := json.Marshal(map[string]any{"format": "hencedge-trees/1", "source": "a test", "estimator": "none",
+		"features": features, "classes": classes, "combine": "mean", "link": "identity", "trees": trees})
+	if err == nil {
+		err = os.WriteFile(cfg.Programs[0].Model.File, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Programs[0].Model.Answer = config.AnswerScore
+	return cfg
+}
+
 // TestModelPlan: a program with a model compiles for its row alone, and what does not go together is refused with what
 // to do.
 func TestModelPlan(t *testing.T) {
@@ -104,7 +154,7 @@ func TestModelPlan(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := Check(modelConfig(t, "sklearn-boosted")); err == nil ||
+	if _, err := Check(manyClasses(t)); err == nil ||
 		!strings.Contains(err.Error(), "train fewer or smaller trees") {
 		t.Errorf("a result beyond all limits: %v", err)
 	}

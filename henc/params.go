@@ -39,8 +39,8 @@ type ParametersLiteral struct {
 	// Upper are the primes, 1 to 8, of each level above Depth, bottom first. These levels are
 	// for the steps of bootstrapping, each with a scale of its own.
 	Upper []int `json:"upper,omitempty"`
-	// Integers marks a set for package bfv: contexts get the moduli of its products (IntegerModuli). It is not part of
-	// Hash, since no key and no ciphertext has limbs of them.
+	// Integers marks a set for package bfv: contexts get the moduli of its products (IntegerModuli), and the scale of no
+	// level follows from another's. It is not part of Hash, since no key and no ciphertext has limbs of them.
 	Integers bool `json:"integers,omitempty"`
 	// Insecure admits parameters above or outside the security table.
 	Insecure bool `json:"insecure,omitempty"`
@@ -254,7 +254,7 @@ func (d *paramData) derive() {
 	for level := range d.scales {
 		d.scales[level] = math.Ldexp(1, lit.LogScale) // the final value above Depth
 	}
-	for level := lit.Depth; ; level-- {
+	for level := lit.Depth; !lit.Integers; level-- { // package bfv has scales of its own
 		d.scales[level], _ = s.Float64()
 		if level == 0 {
 			break

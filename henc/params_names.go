@@ -35,9 +35,9 @@ const DefaultT = 65537
 // integerSets are the named sets for package bfv. All primes are the largest that fit, the special ones first.
 var integerSets = sync.OnceValue(func() []ParametersLiteral {
 	return []ParametersLiteral{
-		{Name: "bfv13", LogN: 13, LogScale: 10, Mode: ModeSingle, Alpha: 1, Integers: true,
+		{Name: "bfv13", LogN: 13, LogScale: 10, Mode: ModeSingle, Depth: 5, Alpha: 1, Integers: true,
 			P: largestPrimes(13, 0, 1), Q: largestPrimes(13, 1, 6)},
-		{Name: "bfv14", LogN: 14, LogScale: 10, Mode: ModeSingle, Alpha: 3, Integers: true,
+		{Name: "bfv14", LogN: 14, LogScale: 10, Mode: ModeSingle, Depth: 10, Alpha: 3, Integers: true,
 			P: largestPrimes(14, 0, 3), Q: largestPrimes(14, 3, 11)},
 	}
 })

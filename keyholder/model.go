@@ -7,6 +7,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/model/answer"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/bfv"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -24,9 +25,9 @@ func (r *Reader) peek(body []byte) (henc.Header, error) {
 	}
 	h, err := henc.PeekCiphertext(body)
 	if err == nil && r.integers != nil {
-		if h.Scale != r.integers.Scale() {
-			return h, fmt.Errorf("scale %g, that of whole numbers modulo %d is %g", h.Scale, henc.DefaultT,
-				r.integers.Scale())
+		if want := r.integers.ScaleAt(h.Level); h.Scale != want {
+			return h, fmt.Errorf("scale %g, that of whole numbers modulo %d at level %d is %g", h.Scale, henc.DefaultT,
+				h.Level, want)
 		}
 		h.Scale = henc.DefaultT
 	}
@@ -50,7 +51,7 @@ func (r *Reader) decryptWhole(obj *transport.Object, opener program.Opener) ([]f
 	}()
 	values, err := opener.Open(obj.Body, func(body []byte) ([]uint64, error) {
 		// What the noise really is only the evaluator knows; it is not asked.
-		ct, err := r.integers.Unmarshal(body, r.integers.Parameters().Noise().FreshPK())
+		ct, err := r.integers.Unmarshal(body, bfv.Noise{})
 		if err != nil {
 			return nil, fmt.Errorf("%w: body: %w", ErrTampered, err)
 		}

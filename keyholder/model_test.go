@@ -76,6 +76,11 @@ func (c *modelCloud) body(all ...[]uint64) []byte {
 		if err != nil {
 			c.t.Fatal(err)
 		}
+		p := c.ctx.Parameters()
+		ct, err = bfv.NewEvaluator(c.ctx, nil).ModSwitch(ct, p.Base().MaxLevel()-p.LowestLevel())
+		if err != nil {
+			c.t.Fatal(err)
+		}
 		if out, err = c.ctx.Base().AppendCiphertext(out, c.ctx.Scaled(ct)); err != nil {
 			c.t.Fatal(err)
 		}

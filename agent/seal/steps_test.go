@@ -95,7 +95,8 @@ func (r *wholeRig) open(out *Sealed, samples int) *bfv.Ciphertext {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if m := obj.Meta; m.Scale != henc.DefaultT || m.Level != 0 || m.Samples != uint32(samples) ||
+	top := r.ints.Parameters().Base().MaxLevel()
+	if m := obj.Meta; m.Scale != henc.DefaultT || m.Level != top || m.Samples != uint32(samples) ||
 		len(obj.Body) != out.Body {
 		r.t.Errorf("header %+v", m)
 	}

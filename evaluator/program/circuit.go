@@ -28,6 +28,7 @@ type Circuit struct {
 	// compared is what private_less compares; nil for other programs.
 	compared *Comparison
 	across   *across // of a program across the devices of a class; nil for others
+	lowered  int     // of a model, the level of its result
 }
 
 var _ Routine = (*Circuit)(nil)
@@ -80,10 +81,14 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 func modelCircuit(prog Source, params henc.Parameters) *Circuit {
 	m := prog.Model
 	v := prog.Vars[m.Features[0]]
+	level := params.MaxLevel()
+	if p, err := bfv.NewParameters(params, henc.DefaultT); err == nil {
+		level = p.LowestLevel()
+	}
 	row := step{op: stepInput, in: Input{Device: v.Device, Stream: v.Stream.Name}, level: params.MaxLevel(),
 		scale: InputScale(params, v.Stream)}
 	lo, hi := m.Range()
-	return &Circuit{prog: prog, lo: lo, hi: hi, out: Output{A: 1, Count: m.Count(), Bound: m.Promise()},
+	return &Circuit{prog: prog, lo: lo, hi: hi, out: Output{A: 1, Count: m.Count(), Bound: m.Promise()}, lowered: level,
 		routine: routine{name: "program " + prog.Name, params: params, steps: []step{row}, results: []int{0}, places: 1,
 			added: 1}}
 }
@@ -107,7 +112,7 @@ func (c *Circuit) Opener() Opener {
 }
 
 // Whole reports whether the circuit computes on whole numbers: a model, or a comparison. The result is then a body that
-// package answer begins, under the level and scale of the inputs.
+// package answer begins, under the scale of the inputs.
 func (c *Circuit) Whole() bool { return c.Opener() != nil }
 
 // Model returns the model that is evaluated in place of an expression; nil: there is none.
@@ -133,7 +138,7 @@ func (c *Circuit) Peak() int64 {
 	default:
 		return c.routine.Peak()
 	}
-	return int64(held) * 8 * int64(c.params.N()) * int64(c.params.LimbsAt(c.Level()))
+	return int64(held) * 8 * int64(c.params.N()) * int64(c.params.LimbsAt(c.params.MaxLevel()))
 }
 
 // ResultBytes bounds the length of a result's body.
@@ -182,7 +187,12 @@ func (c *Circuit) Name() string { return c.prog.Name }
 func (c *Circuit) Output() Output { return c.out }
 
 // Level and Scale are those of the result.
-func (c *Circuit) Level() int     { return c.last().level }
+func (c *Circuit) Level() int {
+	if c.prog.Model != nil {
+		return c.lowered
+	}
+	return c.last().level
+}
 func (c *Circuit) Scale() float64 { return c.last().scale }
 
 // last returns the step of the result.

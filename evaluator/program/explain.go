@@ -74,6 +74,7 @@ type ModelInfo struct {
 	Products      int `json:"products"`
 	PlainProducts int `json:"plain_products"`
 	Ciphertexts   int `json:"result_ciphertexts"`
+	Limbs         int `json:"limbs"` // of what is computed with; those of a result are fewer
 	// Seconds is about what one row takes on one core of the machine that docs/models.md names.
 	Seconds float64 `json:"core_seconds"`
 }
@@ -307,12 +308,14 @@ func (c *Circuit) explainWhole() Explanation {
 			n = c.prog.Plan.Count()
 			info.Terms, info.Blocks, info.RowBits = n.Terms, n.Blocks, n.Bits
 			info.Products, info.PlainProducts, info.Ciphertexts = n.Products, n.PlainProducts, n.Results
+			info.Limbs = c.params.LimbsAt(c.params.MaxLevel())
 			info.Seconds = n.Time(coreCosts(c.params), 1).Seconds()
 		}
 		e.Model = info
 	}
 	e.Depth, e.KeySwitch = n.Depth, n.Switches+n.Products
-	e.LimbSwitches = e.KeySwitch * c.params.Dnum(c.Level()) * (c.params.LimbsAt(c.Level()) + len(c.params.P()))
+	top := c.params.MaxLevel()
+	e.LimbSwitches = e.KeySwitch * c.params.Dnum(top) * (c.params.LimbsAt(top) + len(c.params.P()))
 	return e
 }
 

@@ -107,7 +107,8 @@ func (m *ModelInfo) text(line func(name, format string, args ...any), e *Explana
 	if e.Result.Count > 1 {
 		what = fmt.Sprintf("%d values", e.Result.Count)
 	}
-	line("result", "%s, in %d ciphertexts, %s", what, m.Ciphertexts, size(e.Result.Bytes))
+	line("result", "%s, in %d ciphertexts, %s: each switched down to level %d (limbs: %d of %d)", what, m.Ciphertexts,
+		size(e.Result.Bytes), e.Result.Level, e.Result.Limbs, m.Limbs)
 	line("read as", "%s", m.Legend)
 	line("range", "%.6g to %.6g", e.Result.Low, e.Result.High)
 	promise := "exact"

@@ -106,7 +106,7 @@ func (x *extraction) run(base *henc.Evaluator, cts []*cutrantt.Batch) (
 	items := make([]*henc.Ciphertext, len(cts))
 	for i := range items {
 		items[i] = &henc.Ciphertext{Value: c.View(all, 2*i, 2*i+2, 0, len(x.ctx.limbs.q)), Level: x.ctx.params.level(),
-			Scale: x.ctx.scale}
+			Scale: x.ctx.Scale()}
 	}
 	c.Do(func() error {
 		in, err := be.Of(items, x.ctx.params.level())

@@ -14,8 +14,8 @@ type Context struct {
 	params Parameters
 	base   *henc.Context
 	limbs  limbs
-	scale  float64
-	places []int // where slot i lies among the values modulo t
+	scales []float64 // Q/t at each level; 0 where it is none
+	places []int     // where slot i lies among the values modulo t
 
 	minusQ   []uint32 // -Q modulo t
 	invT     []uint32 // 1/t modulo each prime of Q
@@ -57,11 +57,14 @@ func ContextOf(base *henc.Context) (*Context, error) {
 }
 
 func newContext(p Parameters, base *henc.Context) (*Context, error) {
-	scale, err := p.scale()
-	if err != nil {
-		return nil, err
+	c := &Context{params: p, base: base, limbs: p.limbs(), places: places(p.base.LogN())}
+	for level := range p.level() + 1 {
+		scale, err := p.scale(level)
+		if err != nil {
+			scale = 0 // t is too large there
+		}
+		c.scales = append(c.scales, scale)
 	}
-	c := &Context{params: p, base: base, limbs: p.limbs(), scale: scale, places: places(p.base.LogN())}
 	own, t := p.base.Moduli()[:len(c.limbs.q)], []cutrantt.Modulus{p.t}
 	bigT, q := product(t), p.base.QProduct(p.level())
 	c.minusQ = negated(residues(q, t), t)
@@ -106,6 +109,9 @@ type Ciphertext struct {
 	Value *cutrantt.Batch // c0, c1 over the primes of Q, in the context's transform domain
 	Seed  *[32]byte       // as in henc.Ciphertext
 	Noise Noise           // a bound of v; see NoiseModel
+	// Down is how many levels below the top Q is that of, after Evaluator.ModSwitch. Only what is at the top level can
+	// be computed with.
+	Down int
 }
 
 // Check fails unless ct is a ciphertext of this context, as henc.Context.CheckCiphertext, or with ErrNoise if it
@@ -120,24 +126,33 @@ func (c *Context) Check(ct *Ciphertext) error {
 	if err := c.base.CheckCiphertext(c.Scaled(ct)); err != nil {
 		return err
 	}
-	return c.params.Noise().check(ct.Noise)
+	return c.params.Noise().checkAt(ct.Noise, ct.Down)
 }
 
-// Scaled is ct as package henc sees it: at the top level with scale Q/t. It shares the residues. A nil ciphertext
+// Scaled is ct as package henc sees it: at the level of its Q with scale Q/t. It shares the residues. A nil ciphertext
 // stays nil.
 func (c *Context) Scaled(ct *Ciphertext) *henc.Ciphertext {
 	if c == nil || ct == nil {
 		return nil
 	}
-	return &henc.Ciphertext{Value: ct.Value, Level: c.params.level(), Scale: c.scale, Seed: ct.Seed}
+	level := c.params.level() - ct.Down
+	return &henc.Ciphertext{Value: ct.Value, Level: level, Scale: c.ScaleAt(level), Seed: ct.Seed}
 }
 
-// Scale is Q/t, the scale of every ciphertext in package henc.
+// Scale is Q/t, the scale of ciphertexts in package henc.
 func (c *Context) Scale() float64 {
 	if c == nil {
 		return 0
 	}
-	return c.scale
+	return c.ScaleAt(c.params.level())
+}
+
+// ScaleAt is Scale of ciphertexts that were switched down to a level; 0 where there is none.
+func (c *Context) ScaleAt(level int) float64 {
+	if c == nil || level < 0 || level >= len(c.scales) {
+		return 0
+	}
+	return c.scales[level]
 }
 
 // wrap is the inverse of Scaled.
@@ -145,8 +160,8 @@ func wrap(ct *henc.Ciphertext, noise Noise) *Ciphertext {
 	return &Ciphertext{Value: ct.Value, Seed: ct.Seed, Noise: noise}
 }
 
-// Received is the inverse of Scaled, for a ciphertext that package henc read. noise is what the receiver knows of its
-// noise. It fails as Unmarshal.
+// Received is the inverse of Scaled, for a ciphertext that package henc read, at any level. noise is what the receiver
+// knows of its noise. It fails as Unmarshal.
 func (c *Context) Received(ct *henc.Ciphertext, noise Noise) (*Ciphertext, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
@@ -154,14 +169,16 @@ func (c *Context) Received(ct *henc.Ciphertext, noise Noise) (*Ciphertext, error
 	if err := c.base.CheckCiphertext(ct); err != nil {
 		return nil, err
 	}
-	if ct.Level != c.params.level() || ct.Scale != c.scale {
-		return nil, fmt.Errorf("%w: level %d and scale %g, that of t = %d is %g at level %d", henc.ErrScale, ct.Level,
-			ct.Scale, c.params.T(), c.scale, c.params.level())
+	if ct.Scale != c.ScaleAt(ct.Level) {
+		return nil, fmt.Errorf("%w: level %d and scale %g, that of t = %d is %g", henc.ErrScale, ct.Level, ct.Scale,
+			c.params.T(), c.ScaleAt(ct.Level))
 	}
-	if err := c.params.Noise().check(noise); err != nil {
+	out := wrap(ct, noise)
+	out.Down = c.params.level() - ct.Level
+	if err := c.params.Noise().checkAt(noise, out.Down); err != nil {
 		return nil, err
 	}
-	return wrap(ct, noise), nil
+	return out, nil
 }
 
 // Free gives the memory of ciphertexts back, which must not be used again. It is optional.
@@ -176,7 +193,7 @@ func (c *Context) Free(cts ...*Ciphertext) {
 	}
 }
 
-// Marshal encodes ct in the form of docs/wire-ciphertext.md, at the top level with scale Q/t. It fails as
+// Marshal encodes ct in the form of docs/wire-ciphertext.md, at its level with scale Q/t. It fails as
 // henc.Context.MarshalCiphertext.
 func (c *Context) Marshal(ct *Ciphertext) ([]byte, error) {
 	if err := c.Check(ct); err != nil {

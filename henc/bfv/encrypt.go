@@ -52,7 +52,7 @@ func (e *Encryptor) EncryptBatch(pts []*Plaintext, seeds []*henc.Seed) ([]*Ciphe
 	for i := range zeros {
 		zeros[i] = e.zero
 	}
-	cts, err := e.base.EncryptBatch(zeros, e.ctx.params.level(), e.ctx.scale, seeds)
+	cts, err := e.base.EncryptBatch(zeros, e.ctx.params.level(), e.ctx.Scale(), seeds)
 	if err != nil {
 		return nil, err
 	}

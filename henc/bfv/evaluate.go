@@ -40,6 +40,10 @@ func (ev *Evaluator) valid(op string, cts ...*Ciphertext) error {
 		if err := ev.ctx.Check(ct); err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}
+		if ct.Down != 0 {
+			return fmt.Errorf("%s: %w: an operand was switched down by %d levels; switch results only", op,
+				henc.ErrLevel, ct.Down)
+		}
 	}
 	return nil
 }
@@ -224,6 +228,35 @@ func (ev *Evaluator) Automorphisms(a *Ciphertext, gs []uint64) ([]*Ciphertext, e
 		out[i] = wrap(ct, noise)
 	}
 	return out, nil
+}
+
+// ModSwitch is a modulo Q of a level so many levels below the top: fewer bytes for who decrypts, and the same plaintext.
+// What it returns cannot be computed with. It fails with henc.ErrLevel if there is no such level; Parameters.LowestLevel
+// is one that fits where a has some noise to spare.
+func (ev *Evaluator) ModSwitch(a *Ciphertext, down int) (*Ciphertext, error) {
+	const op = "switch modulus"
+	if err := ev.valid(op, a); err != nil {
+		return nil, err
+	}
+	if top := ev.ctx.params.level(); down < 0 || down > top {
+		return nil, fmt.Errorf("%s: %w: %d levels down, there are %d", op, henc.ErrLevel, down, top)
+	}
+	noise := ev.noise().ModSwitch(a.Noise, down)
+	if err := ev.noise().checkAt(noise, down); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	c := chain.New(ev.ctx.ring())
+	out := c.Result(2, ev.ctx.params.base.QLimbs(ev.ctx.params.level()-down), ev.ctx.base.Domain())
+	if down == 0 {
+		c.Op2(ev.ctx.ring().Copy, out, a.Value)
+	} else {
+		c.Op2(ev.ctx.ring().DivRound, out, a.Value)
+	}
+	kept, _ := c.Keep(out)
+	if err := c.Close(); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return &Ciphertext{Value: kept, Noise: noise, Down: down}, nil
 }
 
 // run allocates the result and runs f, which writes all of it.

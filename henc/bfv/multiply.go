@@ -67,7 +67,7 @@ func (ev *Evaluator) multiply(a, b []*cutrantt.Batch) (cts []*henc.Ciphertext, e
 	ctx := ev.ctx
 	c := chain.New(ctx.ring())
 	d := ctx.products(c, a, b)
-	c.Do(func() error { cts, err = ev.base.Relinearise(d, ctx.params.level(), ctx.scale); return err })
+	c.Do(func() error { cts, err = ev.base.Relinearise(d, ctx.params.level(), ctx.Scale()); return err })
 	return cts, c.Close()
 }
 

@@ -106,6 +106,23 @@ func (m NoiseModel) spread(degree int) float64 {
 	return math.Sqrt(sum)
 }
 
+// ModSwitch is the noise of a ciphertext with noise a that was switched down by so many levels: v is divided with the
+// ciphertext, whose two polynomials are rounded, the second one times s. What Largest says of the result is what it says
+// of both parts together: little is left of v, so that its powers of s do not count for the rounding. Levels that do not
+// exist give +Inf.
+func (m NoiseModel) ModSwitch(a Noise, down int) Noise {
+	top := m.p.level()
+	if down < 0 || down > top || m.p.N() == 0 {
+		return Noise{math.Inf(1), a.Degree}
+	}
+	if down == 0 {
+		return a
+	}
+	by := math.Exp2(m.p.base.LogQ(top-down) - m.p.base.LogQ(top))
+	rounding := math.Sqrt(varRound * (1 + varTernary*m.n()))
+	return Noise{a.Deviation*by*m.spread(a.Degree)/m.spread(1) + rounding, 1}
+}
+
 // Largest is what the largest coefficient of noise a stays below, except with a probability of about 2^-40: the
 // deviation, for powers of s times what their values vary, and the tail of henc.NoiseModel.Max.
 func (m NoiseModel) Largest(a Noise) float64 {
@@ -114,27 +131,35 @@ func (m NoiseModel) Largest(a Noise) float64 {
 
 // Budget is how many bits noise a may still grow before decryption might fail; negative if it might now. It is -Inf
 // for the zero Parameters.
-func (m NoiseModel) Budget(a Noise) float64 {
-	if m.p.N() == 0 {
+func (m NoiseModel) Budget(a Noise) float64 { return m.BudgetAt(a, 0) }
+
+// BudgetAt is Budget of a ciphertext so many levels below the top, -Inf where there is no such level.
+func (m NoiseModel) BudgetAt(a Noise, down int) float64 {
+	if m.p.N() == 0 || down < 0 || down > m.p.level() {
 		return math.Inf(-1)
 	}
 	// Decryption rounds with an error of less than 1/8 of the distance between messages.
-	return m.p.base.LogQ(m.p.level()) - math.Log2(float64(m.p.T())) - 1 - math.Log2(8.0/7) - math.Log2(m.Largest(a))
+	return m.p.base.LogQ(m.p.level()-down) - math.Log2(float64(m.p.T())) - 1 - math.Log2(8.0/7) - math.Log2(m.Largest(a))
 }
 
 // maxDegree is far above the degree of any noise that fits.
 const maxDegree = 1000
 
 // Fits reports whether a ciphertext with noise a decrypts.
-func (m NoiseModel) Fits(a Noise) bool {
-	return a.Deviation >= 0 && a.Degree >= 0 && a.Degree <= maxDegree && m.Budget(a) >= 0
+func (m NoiseModel) Fits(a Noise) bool { return m.fitsAt(a, 0) }
+
+func (m NoiseModel) fitsAt(a Noise, down int) bool {
+	return a.Deviation >= 0 && a.Degree >= 0 && a.Degree <= maxDegree && m.BudgetAt(a, down) >= 0
 }
 
 // check refuses noise that does not fit.
-func (m NoiseModel) check(a Noise) error {
-	if m.Fits(a) {
+func (m NoiseModel) check(a Noise) error { return m.checkAt(a, 0) }
+
+// checkAt is check of a ciphertext so many levels below the top.
+func (m NoiseModel) checkAt(a Noise, down int) error {
+	if m.fitsAt(a, down) {
 		return nil
 	}
 	return fmt.Errorf("%w: it may be %.1f bits above what %s with t = %d decrypts; use a larger set or fewer products",
-		ErrNoise, -m.Budget(a), m.p.base.Name(), m.p.T())
+		ErrNoise, -m.BudgetAt(a, down), m.p.base.Name(), m.p.T())
 }

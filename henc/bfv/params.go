@@ -65,7 +65,7 @@ func NewParameters(base henc.Parameters, t uint32) (Parameters, error) {
 		return Parameters{}, err
 	}
 	p := Parameters{base: base, t: tm, aux: more[:len(more)-1]}
-	if _, err := p.scale(); err != nil {
+	if _, err := p.scale(p.level()); err != nil {
 		return Parameters{}, err
 	}
 	return p, nil
@@ -100,7 +100,7 @@ func (p Parameters) T() uint32 { return p.t.Q }
 // N is the ring degree, which is also the number of slots and of coefficients.
 func (p Parameters) N() int { return p.base.N() }
 
-// level is the level of every ciphertext.
+// level is the level of ciphertexts that can be computed with.
 func (p Parameters) level() int { return p.base.MaxLevel() }
 
 // Scale is Q/t, the scale of every ciphertext in package henc, 0 of the zero Parameters.
@@ -108,14 +108,27 @@ func (p Parameters) Scale() float64 {
 	if p.N() == 0 {
 		return 0
 	}
-	s, _ := p.scale()
+	s, _ := p.scale(p.level())
 	return s
 }
 
-// scale is Q/t, the scale of every ciphertext.
-func (p Parameters) scale() (float64, error) {
-	s, _ := new(big.Rat).SetFrac(p.base.QProduct(p.level()), big.NewInt(int64(p.t.Q))).Float64()
-	return s, p.base.CheckScale(p.level(), s)
+// scale is Q/t at a level.
+func (p Parameters) scale(level int) (float64, error) {
+	s, _ := new(big.Rat).SetFrac(p.base.QProduct(level), big.NewInt(int64(p.t.Q))).Float64()
+	return s, p.base.CheckScale(level, s)
+}
+
+// LowestLevel is the lowest level that Evaluator.ModSwitch leaves ciphertexts of little noise at: there its rounding
+// leaves at least a bit of what decryption can remove. It is the top level where there is none, and 0 of the zero
+// Parameters.
+func (p Parameters) LowestLevel() int {
+	m := p.Noise()
+	for level := range p.level() {
+		if down := p.level() - level; m.BudgetAt(m.ModSwitch(Noise{}, down), down) >= 1 {
+			return level
+		}
+	}
+	return p.level()
 }
 
 // limbs are the indices of the moduli in the ring of a context.

@@ -1,6 +1,8 @@
 package bfv_test
 
 import (
+	"errors"
+	"fmt"
 	"math/big"
 	"math/bits"
 	"slices"
@@ -103,13 +105,13 @@ func (r *rig) read(t testing.TB, ct *bfv.Ciphertext) [2]poly {
 	check(t, ring.Convert(c, ct.Value))
 	host := make([]uint32, c.Len())
 	check(t, ring.Download(host, c))
-	q := r.p.Base().QProduct(r.p.Base().MaxLevel())
+	q := r.p.Base().QProduct(r.p.Base().MaxLevel() - ct.Down)
 	var out [2]poly
 	for p := range out {
 		out[p] = make(poly, n)
 		for i := range n {
 			x := new(big.Int)
-			for l, prime := range r.p.Base().Q() {
+			for l, prime := range r.p.Base().Q()[:len(c.Limbs())] {
 				m := big.NewInt(int64(prime))
 				hat := new(big.Int).Div(q, m)
 				y := new(big.Int).ModInverse(hat, m)
@@ -218,4 +220,77 @@ func toPoly(values []uint64) poly {
 		out[i] = new(big.Int).SetUint64(v)
 	}
 	return out
+}
+
+// TestModSwitch compares switched ciphertexts with rounding over the integers. They decrypt at every level that the
+// bound allows, and at no other are they made; the bytes go with the level, and nothing computes with them.
+func TestModSwitch(t *testing.T) {
+	for _, plain := range []uint32{12289, 65537, 786433, 1073707009} {
+		for _, n2 := range []int{1, 16} {
+			r := newRig(t, toy(t, plain), henc.WithN2(n2))
+			base, top := r.p.Base(), r.p.Base().MaxLevel()
+			x := r.values(r.p.N(), 9)
+			fresh := r.slots(t, x)
+			used := must(r.ev.Mul(fresh, fresh))(t)
+			for _, a := range []*bfv.Ciphertext{fresh, used} {
+				from := r.read(t, a)
+				for down := range top + 1 {
+					small, err := r.ev.ModSwitch(a, down)
+					noise := r.p.Noise().ModSwitch(a.Noise, down)
+					if fits := r.p.Noise().BudgetAt(noise, down) >= 0; fits != (err == nil) ||
+						!fits && !errors.Is(err, bfv.ErrNoise) {
+						t.Fatalf("t = %d, %d levels down: %v, and it fits: %t", plain, down, err, fits)
+					}
+					if err != nil {
+						continue
+					}
+					r.expect(t, fmt.Sprintf("t = %d, %d levels down", plain, down), small, func(i int) uint64 {
+						if a == fresh {
+							return x[i]
+						}
+						return x[i] * x[i] % uint64(plain)
+					})
+					dropped := new(big.Int).Div(base.QProduct(top), base.QProduct(top-down))
+					for p, got := range r.read(t, small) {
+						want := from[p].each(rounded(big.NewInt(1), dropped))
+						for i := range got {
+							off := centred(new(big.Int).Sub(got[i], want[i]), base.QProduct(top-down))
+							if off.CmpAbs(big.NewInt(1)) > 0 || off.Sign() != 0 && down == 0 {
+								t.Fatalf("%d levels down: coefficient %d is %v, not %v", down, i, got[i], want[i])
+							}
+						}
+					}
+					body := must(r.ctx.Marshal(small))(t)
+					if most := base.CiphertextBytes(top-down, false); len(body) > most || len(body) < most-60 {
+						t.Errorf("%d levels down: %d bytes, not about %d", down, len(body), most)
+					}
+					again := must(r.ctx.Unmarshal(body, small.Noise))(t)
+					if again.Down != down {
+						t.Errorf("%d levels down: read as %d levels down", down, again.Down)
+					}
+					r.expect(t, "read", again, func(i int) uint64 { return must(r.dec.Slots(small))(t)[i] })
+					if _, err := r.ev.Add(again, again); (err == nil) != (down == 0) ||
+						down > 0 && !errors.Is(err, henc.ErrLevel) {
+						t.Errorf("added %d levels down: %v", down, err)
+					}
+				}
+			}
+			for _, down := range []int{-1, top + 1} {
+				if _, err := r.ev.ModSwitch(fresh, down); !errors.Is(err, henc.ErrLevel) {
+					t.Errorf("%d levels down: %v", down, err)
+				}
+			}
+			if plain == 1073707009 {
+				continue // noise of the product leaves no room
+			}
+			if _, err := r.ev.ModSwitch(fresh, top-r.p.LowestLevel()); err != nil {
+				t.Errorf("t = %d, at level %d: %v", plain, r.p.LowestLevel(), err)
+			}
+		}
+	}
+	for name, want := range map[string]int{"bfv13": 0, "bfv14": 0} {
+		if level := must(bfv.Named(name, 0))(t).LowestLevel(); level != want {
+			t.Errorf("%s: results are at level %d, want %d", name, level, want)
+		}
+	}
 }

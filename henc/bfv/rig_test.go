@@ -47,8 +47,9 @@ func must[T any](v T, err error) func(t testing.TB) T {
 func toy(t testing.TB, plain uint32) bfv.Parameters {
 	t.Helper()
 	base := must(henc.NewParameters(henc.ParametersLiteral{
-		Name: "bfv-toy", LogN: 10, LogScale: 10, Mode: henc.ModeSingle, Alpha: 2, Insecure: true,
-		P: []uint32{1073692673, 1073668097}, Q: []uint32{1073651713, 1073643521, 1073479681, 1073430529, 1073184769},
+		Name: "bfv-toy", LogN: 10, LogScale: 10, Mode: henc.ModeSingle, Depth: 4, Alpha: 2, Insecure: true,
+		Integers: true, P: []uint32{1073692673, 1073668097},
+		Q: []uint32{1073651713, 1073643521, 1073479681, 1073430529, 1073184769},
 	}))(t)
 	return must(bfv.NewParameters(base, plain))(t)
 }
@@ -117,8 +118,9 @@ func (r *rig) expect(t testing.TB, what string, ct *bfv.Ciphertext, f func(i int
 func (r *rig) bounded(t testing.TB, what string, ct *bfv.Ciphertext) {
 	t.Helper()
 	noise := must(r.dec.Noise(ct))(t)
-	if limit := r.p.Noise().Largest(ct.Noise); noise > limit {
+	limit := r.p.Noise().Largest(ct.Noise)
+	if noise > limit {
 		t.Errorf("%s: noise of %g, above the bound %g", what, noise, limit)
 	}
-	t.Logf("%s: noise %.3g, bound %.1f bits above", what, noise, math.Log2(r.p.Noise().Largest(ct.Noise)/noise))
+	t.Logf("%s: noise %.3g, bound %.1f bits above", what, noise, math.Log2(limit/noise))
 }

@@ -18,9 +18,8 @@ type IntegerDecryptor struct {
 	base *Decryptor
 	key  *Key
 
-	t        []uint32 // t modulo each prime of Q
-	minusInv []uint32 // -1/Q modulo t
-	crt      *crt.Table
+	t        []uint32   // t modulo each prime of Q
+	minusInv [][]uint32 // -1/Q modulo t at each level
 }
 
 // NewIntegerDecryptor makes a decryptor; k must belong to ctx.Base().
@@ -34,9 +33,10 @@ func NewIntegerDecryptor(ctx *bfv.Context, k *Key) *IntegerDecryptor {
 	for _, v := range q {
 		d.t = append(d.t, p.T()%v)
 	}
-	inverse := new(big.Int).ModInverse(p.Base().QProduct(p.Base().MaxLevel()), t)
-	d.minusInv = []uint32{uint32(new(big.Int).Sub(t, inverse).Uint64())}
-	d.crt = crt.New(q)
+	for level := range p.Base().MaxLevel() + 1 {
+		inverse := new(big.Int).ModInverse(p.Base().QProduct(level), t)
+		d.minusInv = append(d.minusInv, []uint32{uint32(new(big.Int).Sub(t, inverse).Uint64())})
+	}
 	return d
 }
 
@@ -51,7 +51,7 @@ func (d *IntegerDecryptor) Decrypt(ct *bfv.Ciphertext) (*bfv.Plaintext, error) {
 	r := d.ctx.Base().Ring()
 	m := c.Batch(1, []int{d.ctx.PlainLimb()}, x.Domain())
 	c.Op2(r.Extend, m, x)
-	c.Do(func() error { return r.MulScalar(m, m, d.minusInv) })
+	c.Do(func() error { return r.MulScalar(m, m, d.minusInv[d.ctx.Scaled(ct).Level]) })
 	kept, _ := c.Keep(m)
 	if err := c.Close(); err != nil {
 		return nil, fmt.Errorf("decrypt: %w", err)
@@ -106,7 +106,7 @@ func (d *IntegerDecryptor) Noise(ct *bfv.Ciphertext) (float64, error) {
 	if err := c.Close(); err != nil {
 		return 0, fmt.Errorf("measure noise: %w", err)
 	}
-	d.crt.Centred(out, host)
+	crt.New(d.ctx.Parameters().Base().Q()[:len(x.Limbs())]).Centred(out, host)
 	largest := 0.0
 	for _, v := range out {
 		largest = max(largest, math.Abs(v))
@@ -127,7 +127,7 @@ func (d *IntegerDecryptor) phase(ct *bfv.Ciphertext) (*chain.Chain, *cutrantt.Ba
 	c := chain.Secret(r)
 	x := c.Batch(1, pt.Value.Limbs(), cutrantt.Coeffs(d.ctx.Base().N2()))
 	c.Op2(r.Inverse, x, pt.Value)
-	c.Do(func() error { return r.MulScalar(x, x, d.t) })
+	c.Do(func() error { return r.MulScalar(x, x, d.t[:len(x.Limbs())]) })
 	werr := r.Wipe(pt.Value) // also after an error
 	r.Free(pt.Value)
 	c.Do(func() error { return werr })

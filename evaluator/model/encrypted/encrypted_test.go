@@ -91,9 +91,9 @@ func backend(t testing.TB) cutrantt.Backend {
 func toy(t testing.TB) bfv.Parameters {
 	t.Helper()
 	base := must(henc.NewParameters(henc.ParametersLiteral{
-		Name: "bfv-toy", LogN: 10, LogScale: 10, Mode: henc.ModeSingle, Alpha: 2, Insecure: true,
-		P: []uint32{1073692673, 1073668097}, Q: []uint32{1073651713, 1073643521, 1073479681, 1073430529, 1073184769,
-			1073053697},
+		Name: "bfv-toy", LogN: 10, LogScale: 10, Mode: henc.ModeSingle, Depth: 5, Alpha: 2, Insecure: true,
+		Integers: true, P: []uint32{1073692673, 1073668097},
+		Q: []uint32{1073651713, 1073643521, 1073479681, 1073430529, 1073184769, 1073053697},
 	}))(t)
 	return must(bfv.NewParameters(base, 0))(t)
 }
@@ -150,8 +150,10 @@ func TestForests(t *testing.T) {
 				t.Fatalf("%s: %v, walking says %v", name, got, want)
 			}
 			for _, res := range results {
-				if said, got := encrypted.Budget(p, pl), p.Noise().Budget(res.Test.Noise); got < said {
-					t.Errorf("%s: a budget of %.1f bits, predicted were %.1f", name, got, said)
+				down := p.Base().MaxLevel()
+				said := p.Noise().Largest(p.Noise().ModSwitch(encrypted.Noise(p, pl), down))
+				if got := p.Noise().Largest(res.Test.Noise); res.Test.Down != down || got > said*(1+1e-9) {
+					t.Errorf("%s: %d levels down, noise up to %g, predicted was %g", name, res.Test.Down, got, said)
 				}
 				bounded(t, r, res.Test)
 				bounded(t, r, res.Values[0])

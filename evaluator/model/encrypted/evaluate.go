@@ -114,7 +114,7 @@ func (e *Evaluator) factor(slots []uint64) (*bfv.Factor, error) {
 }
 
 // Run evaluates the forest on an encrypted row, with randomness from an unpredictable reader that is safe for
-// concurrent use (crypto/rand.Reader).
+// concurrent use (crypto/rand.Reader). Results are at the lowest level (bfv.Parameters.LowestLevel).
 func (e *Evaluator) Run(row *bfv.Ciphertext, random io.Reader) ([]rangecover.Result[*bfv.Ciphertext], error) {
 	if err := e.ctx.Check(row); err != nil {
 		return nil, err
@@ -124,7 +124,33 @@ func (e *Evaluator) Run(row *bfv.Ciphertext, random io.Reader) ([]rangecover.Res
 		return nil, err
 	}
 	defer e.ctx.Free(bits...)
-	return rangecover.Run(e.plan, &machine{e, bits}, random, e.workers)
+	results, err := rangecover.Run(e.plan, &machine{e, bits}, random, e.workers)
+	if err != nil {
+		return nil, err
+	}
+	return results, rangecover.Each(len(results), e.workers, func(i int) error {
+		if err := e.lower(&results[i].Test); err != nil {
+			return err
+		}
+		for k := range results[i].Values {
+			if err := e.lower(&results[i].Values[k]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// lower switches a result down, in place.
+func (e *Evaluator) lower(ct **bfv.Ciphertext) error {
+	p := e.ctx.Parameters()
+	low, err := e.ev.ModSwitch(*ct, p.Base().MaxLevel()-p.LowestLevel())
+	if err != nil {
+		return err
+	}
+	e.ctx.Free(*ct)
+	*ct = low
+	return nil
 }
 
 // separate turns a ciphertext of coefficients into one for each, with that coefficient times 2^Log in every slot. A

@@ -1,6 +1,8 @@
 package encrypted
 
 import (
+	"math"
+
 	"github.com/hencedge/hencedge/evaluator/model/rangecover"
 	"github.com/hencedge/hencedge/henc/bfv"
 )
@@ -14,15 +16,25 @@ type bounds struct {
 
 var _ rangecover.Machine[bfv.Noise] = bounds{}
 
-// Budget returns how many bits the noise of results may still grow, for rows encrypted under the public key. Below
-// zero they might not decrypt, and New refuses the plan.
+// Budget returns how many bits the noise of results may still grow before they are switched down, for rows encrypted
+// under the public key. Below zero they might not decrypt, and New refuses the plan.
 func Budget(p bfv.Parameters, plan *rangecover.Plan) float64 {
+	m, top := p.Noise(), p.Base().MaxLevel()
+	down := top - p.LowestLevel()
+	unit := bfv.Noise{Deviation: 1}
+	most := m.Largest(unit) * math.Exp2(m.BudgetAt(unit, down)) // that decrypts
+	left := most - m.Largest(m.ModSwitch(bfv.Noise{}, down))
+	return math.Log2(left) + p.Base().LogQ(top) - p.Base().LogQ(top-down) - math.Log2(m.Largest(Noise(p, plan)))
+}
+
+// Noise bounds the noise of results before they are switched down.
+func Noise(p bfv.Parameters, plan *rangecover.Plan) bfv.Noise {
 	m := bounds{plan: plan, NoiseModel: p.Noise()}
 	m.bit = m.FreshPK()
 	for range plan.Code.Log() {
 		m.bit = m.NoiseModel.Add(m.bit, m.Switch(m.bit))
 	}
-	worst := 0.0
+	var worst bfv.Noise
 	for b := range plan.Blocks {
 		noise, err := rangecover.Wrong(plan, m, b)
 		for k := 1; k < p.N()/2 && err == nil; k *= 2 {
@@ -31,10 +43,10 @@ func Budget(p bfv.Parameters, plan *rangecover.Plan) float64 {
 		noise, _ = m.Swap(noise)
 		noise, _ = m.MulPlain(noise, nil)
 		if noise, err = m.AddPlain(noise, nil); err != nil {
-			return -1
+			return bfv.Noise{Deviation: math.Inf(1)}
 		}
-		if budget := m.NoiseModel.Budget(noise); b == 0 || budget < worst {
-			worst = budget
+		if m.Largest(noise) > m.Largest(worst) {
+			worst = noise
 		}
 	}
 	return worst
