@@ -101,8 +101,8 @@ func (m *ModelInfo) text(line func(name, format string, args ...any), e *Explana
 	}
 	line("model", "%s, sha256:%s%s", m.File, m.SHA256, from)
 	line("features", "%s", strings.Join(m.Features, ", "))
-	line("trees", "%d, with %d splits, whose range covers have %d terms, in %d blocks", m.Trees, m.Splits, m.Terms,
-		m.Blocks)
+	line("trees", "%d, with %d splits, whose range covers have %d terms, in %d blocks of slots", m.Trees, m.Splits,
+		m.Terms, m.Blocks)
 	what := "one value"
 	if e.Result.Count > 1 {
 		what = fmt.Sprintf("%d values", e.Result.Count)

@@ -273,17 +273,15 @@ func Ciphertexts(body []byte) ([][]byte, error) {
 	return out, nil
 }
 
-// Cut cuts the body of a result into ciphertexts. It fails with ErrModel unless it is a whole number of blocks, at
-// least one for each tree.
+// Cut cuts the body of a result into ciphertexts. It fails with ErrModel unless it is a whole number of blocks.
 func (m *Model) Cut(body []byte) ([]rangecover.Result[[]byte], error) {
 	all, err := Ciphertexts(body)
 	if err != nil {
 		return nil, err
 	}
 	each := m.Ciphertexts()
-	if len(all)%each != 0 || len(all)/each < m.Trees {
-		return nil, fmt.Errorf("%w: a result of %d ciphertexts, with %d in a block and at least %d blocks", ErrModel,
-			len(all), each, m.Trees)
+	if len(all)%each != 0 {
+		return nil, fmt.Errorf("%w: a result of %d ciphertexts, with %d in a block", ErrModel, len(all), each)
 	}
 	out := make([]rangecover.Result[[]byte], 0, len(all)/each)
 	for ; len(all) > 0; all = all[each:] {

@@ -284,6 +284,37 @@ func BenchmarkLargeTree(b *testing.B) {
 	b.ReportMetric(spent/float64(b.N), "cpu-s/op")
 }
 
+// BenchmarkForest times one row of 20 boosted trees with 140 splits, and checks each sum. bytes/op are those of the
+// result.
+func BenchmarkForest(b *testing.B) {
+	_, f, rows, _ := machine(b, "sklearn-boosted-two")
+	p := must(bfv.Named("bfv13", 0))(b)
+	pl := plan(b, f, p)
+	r := newRig(b, p, pl.Code)
+	e := must(encrypted.New(r.ctx, r.keys, pl, encrypted.Options{Workers: 2, Cache: 1 << 28}))(b)
+	row, want := r.encrypt(b, pl.Code, rows[0]), must(f.Whole(rows[0]))(b)
+	b.Logf("%v", pl.Count())
+	spent, size := 0.0, 0
+	for b.Loop() {
+		before := processor(b)
+		results := must(e.Run(row, rand.Reader))(b)
+		b.StopTimer()
+		spent += processor(b) - before
+		if got := must(encrypted.Open(pl.Shape(), results, r.dec.Slots))(b); !slices.Equal(got, want) {
+			b.Fatalf("%v, walking says %v", got, want)
+		}
+		size = 0
+		for _, res := range results {
+			for _, ct := range append(res.Values, res.Test) {
+				size += len(must(r.ctx.Marshal(ct))(b))
+			}
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(size), "bytes/op")
+	b.ReportMetric(spent/float64(b.N), "cpu-s/op")
+}
+
 // processor returns the processor time of this process in seconds, from its counter in /proc, in steps of 10 ms.
 func processor(b *testing.B) float64 {
 	b.Helper()

@@ -247,13 +247,16 @@ func (m *machine) AddPlain(a *bfv.Ciphertext, plain []uint64) (*bfv.Ciphertext, 
 	return m.ev.AddPlain(a, pt)
 }
 
-// MulPlain implements Machine.
-func (m *machine) MulPlain(a *bfv.Ciphertext, plain []uint64) (*bfv.Ciphertext, error) {
-	f, err := m.factor(plain)
-	if err != nil {
-		return nil, err
+// SumPlain implements Machine.
+func (m *machine) SumPlain(as []*bfv.Ciphertext, plains [][]uint64) (*bfv.Ciphertext, error) {
+	fs := make([]*bfv.Factor, len(plains))
+	for i, plain := range plains {
+		var err error
+		if fs[i], err = m.factor(plain); err != nil {
+			return nil, err
+		}
 	}
-	return m.ev.MulPlain(a, f)
+	return m.ev.SumPlain(as, fs)
 }
 
 // Back implements Machine.

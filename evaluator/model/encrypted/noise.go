@@ -2,6 +2,7 @@ package encrypted
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hencedge/hencedge/evaluator/model/rangecover"
 	"github.com/hencedge/hencedge/henc/bfv"
@@ -40,8 +41,9 @@ func Noise(p bfv.Parameters, plan *rangecover.Plan) bfv.Noise {
 		for k := 1; k < p.N()/2 && err == nil; k *= 2 {
 			noise, err = m.Back(noise, k)
 		}
-		noise, _ = m.Swap(noise)
-		noise, _ = m.MulPlain(noise, nil)
+		noise, _ = m.Swap(noise) // or back by a segment
+		parts := max(1, 2*len(plan.Blocks[b].Parts))
+		noise, _ = m.SumPlain(slices.Repeat([]bfv.Noise{noise}, parts), make([][]uint64, parts))
 		if noise, err = m.AddPlain(noise, nil); err != nil {
 			return bfv.Noise{Deviation: math.Inf(1)}
 		}
@@ -72,9 +74,13 @@ func (m bounds) AddPlain(a bfv.Noise, _ []uint64) (bfv.Noise, error) {
 	return m.NoiseModel.AddPlain(a), nil
 }
 
-// MulPlain implements Machine.
-func (m bounds) MulPlain(a bfv.Noise, _ []uint64) (bfv.Noise, error) {
-	return m.NoiseModel.MulPlain(a, m.MaxNorm()), nil
+// SumPlain implements Machine.
+func (m bounds) SumPlain(as []bfv.Noise, _ [][]uint64) (bfv.Noise, error) {
+	var sum bfv.Noise
+	for _, a := range as {
+		sum = m.NoiseModel.Add(sum, m.NoiseModel.MulPlain(a, m.MaxNorm()))
+	}
+	return sum, nil
 }
 
 // Back implements Machine.

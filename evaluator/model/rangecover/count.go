@@ -31,9 +31,10 @@ func (p *Plan) Count() Counts {
 		for _, f := range b.Forms {
 			c.PlainProducts += len(f.Terms)
 		}
-		c.Switches += b.Log + bits.Len(uint(p.Slots/2-1))/2 + 1
+		moves := bits.Len(uint(p.Slots/2-1))/2 + 1
+		c.Switches += b.Log + moves*max(1, len(b.Parts))
+		c.PlainProducts += max(1, 2*len(b.Parts)) * (1 + p.Outputs*p.Words)
 	}
-	c.PlainProducts += c.Results
 	return c
 }
 

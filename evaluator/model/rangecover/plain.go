@@ -35,7 +35,9 @@ func (m *Plain) Form(block, form int) ([]uint64, error) {
 }
 
 // Mul implements Machine.
-func (m *Plain) Mul(a, b []uint64) ([]uint64, error) { return m.MulPlain(a, b) }
+func (m *Plain) Mul(a, b []uint64) ([]uint64, error) {
+	return m.SumPlain([][]uint64{a}, [][]uint64{b})
+}
 
 // Add implements Machine.
 func (m *Plain) Add(a, b []uint64) ([]uint64, error) { return m.AddPlain(a, b) }
@@ -49,11 +51,13 @@ func (m *Plain) AddPlain(a, plain []uint64) ([]uint64, error) {
 	return out, nil
 }
 
-// MulPlain implements Machine.
-func (m *Plain) MulPlain(a, plain []uint64) ([]uint64, error) {
-	out := make([]uint64, len(a))
-	for i := range a {
-		out[i] = a[i] * plain[i] % m.plan.T
+// SumPlain implements Machine.
+func (m *Plain) SumPlain(as, plains [][]uint64) ([]uint64, error) {
+	out := make([]uint64, m.plan.Slots)
+	for k, a := range as {
+		for i := range a {
+			out[i] = (out[i] + a[i]*plains[k][i]) % m.plan.T
+		}
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package rangecover
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/hencedge/hencedge/evaluator/model"
 	"github.com/hencedge/hencedge/henc/bfv/steps"
@@ -27,18 +28,27 @@ type FormTerm struct {
 	Entries []Entry
 }
 
-// Place is a leaf and the slot of its number of wrong splits.
+// Place is a leaf of a tree and the slot of its number of wrong splits.
 type Place struct {
 	Slot int
+	Tree int
 	Leaf []int64
 }
 
-// Block is what one ciphertext holds of one tree.
+// Block is what one ciphertext holds: rows of one tree, or whole trees.
 type Block struct {
-	Tree   int
 	Forms  []Form  // the slots hold the product of these, at least one
 	Add    []Entry // and this is added
 	Log    int     // then the slots are summed up over 2^Log slots back, each in its row
+	Places []Place
+	Parts  []Part // whole trees; none: all places are of one tree
+}
+
+// Part is a whole tree in a block of several. In the result its places are in a segment of their own, of Plan.Segment
+// slots of the same row.
+type Part struct {
+	First  int // slot where its walk begins
+	To     int // first slot of the segment
 	Places []Place
 }
 
@@ -51,6 +61,7 @@ type Plan struct {
 	Trees   int // that have splits
 	Outputs int
 	Words   int     // of WordBits, that hold a sum of an output
+	Segment int     // slots of a tree in a result of several, a power of two; 0: no block holds several
 	Base    []int64 // base scores, and trees without splits
 	splits  int
 	terms   int
@@ -80,6 +91,7 @@ func NewPlan(f *model.Forest, slots int, t uint64) (*Plan, error) {
 	if p.Words*p.WordBits() > 62 {
 		return nil, fmt.Errorf("%w: sums up to %d: choose a smaller scale", ErrPlan, f.Bound())
 	}
+	var small []sequence // whole trees of one row
 	for i := range f.Trees {
 		tree := &f.Trees[i]
 		if len(tree.Nodes) == 0 {
@@ -88,15 +100,64 @@ func NewPlan(f *model.Forest, slots int, t uint64) (*Plan, error) {
 			}
 			continue
 		}
-		if err := p.tree(tree); err != nil {
+		w, err := p.walk(tree)
+		if err != nil {
 			return nil, fmt.Errorf("%w (tree %d)", err, i)
+		}
+		if len(w.rows) == 1 && w.open {
+			small = append(small, w.rows[0])
+		} else {
+			p.large(w)
 		}
 		p.Trees++
 	}
 	if p.Trees == 0 {
 		return nil, fmt.Errorf("%w: every row of the grids gets the same answer", ErrPlan)
 	}
+	p.pack(small)
 	return p, nil
+}
+
+// pack puts whole trees next to each other. A walk around a tree adds up to nothing, so that sums of slots up to a leaf
+// of the next one are not changed by it.
+func (p *Plan) pack(small []sequence) {
+	if len(small) == 1 {
+		p.Blocks = append(p.Blocks, p.block(small))
+		return
+	}
+	for _, s := range small {
+		for p.Segment < s.span() {
+			p.Segment = max(1, 2*p.Segment)
+		}
+	}
+	var rows []sequence
+	var held [][]sequence // trees of each row
+next:
+	for _, s := range small {
+		for i := range rows {
+			if len(rows[i].terms)+len(s.terms) <= p.Slots/4 && (len(held[i])+1)*p.Segment <= p.Slots/2 {
+				held[i] = append(held[i], s.after(len(rows[i].terms)))
+				rows[i].terms = append(rows[i].terms, s.terms...)
+				continue next
+			}
+		}
+		rows, held = append(rows, sequence{terms: slices.Clone(s.terms)}), append(held, []sequence{s})
+	}
+	for i := 0; i < len(rows); i += 2 {
+		end := min(i+2, len(rows))
+		b := p.block(rows[i:end])
+		for r, trees := range held[i:end] {
+			for k, s := range trees {
+				part := Part{First: r*p.Slots/2 + s.first, To: r*p.Slots/2 + k*p.Segment}
+				for _, place := range s.places {
+					place.Slot += r * p.Slots / 2
+					part.Places = append(part.Places, place)
+				}
+				b.Parts, b.Places = append(b.Parts, part), append(b.Places, part.Places...)
+			}
+		}
+		p.Blocks = append(p.Blocks, b)
+	}
 }
 
 // WordBits returns how many bits of a value one number modulo t carries.
@@ -104,8 +165,21 @@ func (p *Plan) WordBits() int { return bits.Len64(p.T) - 1 }
 
 // sequence is the walk around a tree through one row of slots.
 type sequence struct {
+	first  int // slot where it begins
 	terms  []weighted
 	places []Place // slots counted from the row's first
+}
+
+// span is how many slots lie between its first slot and the last place.
+func (s sequence) span() int { return s.places[len(s.places)-1].Slot - s.first + 1 }
+
+// after is the sequence so many slots later.
+func (s sequence) after(slots int) sequence {
+	out := sequence{first: s.first + slots, terms: s.terms, places: slices.Clone(s.places)}
+	for i := range out.places {
+		out.places[i].Slot += slots
+	}
+	return out
 }
 
 // weighted is a term in a slot, with its feature, its factor, and what is added.
@@ -125,6 +199,7 @@ type split struct {
 // walker lays a tree out. The walk is recursive in the depth of the tree, at most model.MaxDepth.
 type walker struct {
 	tree  *model.WholeTree
+	count int // of trees before it
 	grids []int
 	room  int
 	path  []step
@@ -138,16 +213,17 @@ type step struct {
 	second bool
 }
 
-func (p *Plan) tree(t *model.WholeTree) error {
+func (p *Plan) walk(t *model.WholeTree) (*walker, error) {
 	// Sums reach back at most half a row, so the other half stays empty: around the row's end they reach zeros.
-	w := &walker{tree: t, grids: p.Code.Tops(), room: p.Slots / 4}
-	if err := w.walk(0); err != nil {
-		return err
-	}
+	w := &walker{tree: t, count: p.Trees, grids: p.Code.Tops(), room: p.Slots / 4}
+	return w, w.walk(0)
+}
+
+// large gives a tree blocks of its own.
+func (p *Plan) large(w *walker) {
 	for i := 0; i < len(w.rows); i += 2 {
 		p.Blocks = append(p.Blocks, p.block(w.rows[i:min(i+2, len(w.rows))]))
 	}
-	return nil
 }
 
 func (w *walker) walk(at int) error {
@@ -213,13 +289,13 @@ func (w *walker) leaf(values []int64) error {
 		}
 	}
 	row := &w.rows[len(w.rows)-1]
-	row.places = append(row.places, Place{len(row.terms) - 1, values})
+	row.places = append(row.places, Place{len(row.terms) - 1, w.count, values})
 	return nil
 }
 
 // block makes the forms of one or two rows.
 func (p *Plan) block(rows []sequence) Block {
-	b := Block{Tree: p.Trees}
+	var b Block
 	terms := make([]map[int][]Entry, 0, steps.Width)
 	for r, row := range rows {
 		first := r * p.Slots / 2
@@ -239,7 +315,7 @@ func (p *Plan) block(rows []sequence) Block {
 			p.forms(&b, terms, slot, w)
 		}
 		for _, place := range row.places {
-			b.Places = append(b.Places, Place{first + place.Slot, place.Leaf})
+			b.Places = append(b.Places, Place{first + place.Slot, place.Tree, place.Leaf})
 		}
 	}
 	p.pad(&b, rows)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -117,7 +118,7 @@ func TestLeaves(t *testing.T) {
 					wrong := must(rangecover.Wrong(p, m, b))(t)
 					for _, place := range block.Places {
 						if wrong[place.Slot] == 0 {
-							found[block.Tree]++
+							found[place.Tree]++
 							for o, v := range place.Leaf {
 								got[o] += v
 							}
@@ -196,33 +197,74 @@ func count(tree *model.WholeTree, row []int, at int, wrong uint64, to map[uint64
 	count(tree, row, n.After, wrong+1-right, to)
 }
 
-// TestBlinded checks what the key holder sees beside the answer: zeros at random slots, in random blocks, and shares
-// that differ from row to row although the row is the same.
+// TestBlinded checks what the key holder sees beside the answer of a tree with blocks of its own: zeros at random slots,
+// in random blocks.
 func TestBlinded(t *testing.T) {
-	f, rows := forest(t, "xgboost-alarm")
+	f, rows := forest(t, "sklearn-life-tree")
 	p := must(rangecover.NewPlan(f, 1024, modulus))(t)
+	if len(p.Blocks) < 2 || p.Segment != 0 {
+		t.Fatalf("%d blocks, segments of %d", len(p.Blocks), p.Segment)
+	}
 	random := rand.NewChaCha8([32]byte{2})
-	const rounds = 60
-	slots, shares, first := map[int]bool{}, map[uint64]bool{}, 0
+	const rounds = 150
+	slots, first := map[int]bool{}, 0
+	m := must(p.NewPlain(must(p.Code.Bits(rows[0]))(t)))(t)
 	for range rounds {
-		m := must(p.NewPlain(must(p.Code.Bits(rows[0]))(t)))(t)
-		results := must(rangecover.Run(p, m, random, 1))(t)
-		if slices.Contains(results[0].Test, 0) {
-			first++
-		}
-		for _, r := range results {
+		for i, r := range must(rangecover.Run(p, m, random, 1))(t) {
 			if at := slices.Index(r.Test, 0); at >= 0 {
 				slots[at] = true
-				shares[r.Values[0][at]] = true
+				if i == 0 {
+					first++
+				}
 			}
 		}
 	}
-	found := rounds * p.Trees
-	if len(slots) < 500 || len(shares) < found*95/100 {
-		t.Errorf("%d slots and %d shares of %d", len(slots), len(shares), found)
+	if len(slots) < 100 || first == 0 || first == rounds {
+		t.Errorf("zeros in %d slots, in the first of %d blocks in %d of %d rounds", len(slots), len(p.Blocks), first,
+			rounds)
 	}
-	if most := len(p.Blocks); most > p.Trees && (first == 0 || first == rounds) {
-		t.Errorf("the first of %d blocks has a zero in %d of %d rounds", most, first, rounds)
+}
+
+// TestPacked checks what the key holder sees of trees that share a block: one zero in the segment of each, at every slot
+// as often as at any other, whichever leaf it stands for, and shares that differ from row to row.
+func TestPacked(t *testing.T) {
+	f, rows := forest(t, "xgboost-alarm")
+	p := must(rangecover.NewPlan(f, 1024, modulus))(t)
+	if 2*len(p.Blocks) > p.Trees || p.Segment < 2 {
+		t.Fatalf("%d blocks for %d trees, segments of %d slots", len(p.Blocks), p.Trees, p.Segment)
+	}
+	random := rand.NewChaCha8([32]byte{5})
+	const rounds = 40
+	for _, row := range rows[:3] {
+		shares, often := map[uint64]bool{}, make([]int, p.Segment)
+		m := must(p.NewPlain(must(p.Code.Bits(row))(t)))(t)
+		for range rounds {
+			for _, r := range must(rangecover.Run(p, m, random, 1))(t) {
+				segments := map[int]bool{}
+				for at, v := range r.Test {
+					if v == 0 {
+						if segments[at/p.Segment] {
+							t.Fatalf("two zeros in segment %d", at/p.Segment)
+						}
+						segments[at/p.Segment] = true
+						often[at%p.Segment]++
+						shares[r.Values[0][at]] = true
+					}
+				}
+			}
+		}
+		found := rounds * p.Trees
+		if len(shares) < found*95/100 {
+			t.Errorf("%d shares of %d", len(shares), found)
+		}
+		mean, chi := float64(found)/float64(p.Segment), 0.0
+		for _, n := range often {
+			chi += (float64(n) - mean) * (float64(n) - mean) / mean
+		}
+		free := float64(p.Segment - 1)
+		if chi > free+5*math.Sqrt(2*free) {
+			t.Errorf("slots are not equally likely: chi-square of %.1f for %g degrees of freedom", chi, free)
+		}
 	}
 }
 
@@ -237,9 +279,9 @@ func (c *counting) Mul(a, b []uint64) ([]uint64, error) {
 	return c.Plain.Mul(a, b)
 }
 
-func (c *counting) MulPlain(a, plain []uint64) ([]uint64, error) {
-	c.plain++
-	return c.Plain.MulPlain(a, plain)
+func (c *counting) SumPlain(as, plains [][]uint64) ([]uint64, error) {
+	c.plain += len(as)
+	return c.Plain.SumPlain(as, plains)
 }
 
 func (c *counting) Back(a []uint64, k int) ([]uint64, error) {
@@ -254,36 +296,39 @@ func (c *counting) Swap(a []uint64) ([]uint64, error) {
 
 // TestCount compares what a plan says that it costs with the operations of runs.
 func TestCount(t *testing.T) {
-	f, rows := forest(t, "sklearn-life-tree")
-	p := must(rangecover.NewPlan(f, 1024, modulus))(t)
-	want := p.Count()
-	forms := 0
-	for _, b := range p.Blocks {
-		for _, form := range b.Forms {
-			forms += len(form.Terms)
+	for _, name := range []string{"sklearn-life-tree", "xgboost-alarm"} {
+		f, rows := forest(t, name)
+		p := must(rangecover.NewPlan(f, 1024, modulus))(t)
+		want := p.Count()
+		forms := 0
+		for _, b := range p.Blocks {
+			for _, form := range b.Forms {
+				forms += len(form.Terms)
+			}
 		}
-	}
-	const rounds = 20
-	m := &counting{Plain: must(p.NewPlain(must(p.Code.Bits(rows[0]))(t)))(t)}
-	random := rand.NewChaCha8([32]byte{4})
-	for range rounds {
-		must(rangecover.Run(p, m, random, 1))(t)
-	}
-	if m.products != rounds*want.Products || m.plain != rounds*want.Results ||
-		forms+want.Results != want.PlainProducts {
-		t.Errorf("%d products and %d by plaintexts in %d rounds, and %d in forms; the plan says %+v",
-			m.products, m.plain, rounds, forms, want)
-	}
-	if got := p.Code.Size() - 1 + m.switches/rounds; got < want.Switches*9/10 || got > want.Switches*11/10 {
-		t.Errorf("%d key switches, the plan says %d", got, want.Switches)
-	}
-	if want.Splits != f.Splits() || want.Depth != 2 || want.Trees != 1 || want.Blocks != len(p.Blocks) {
-		t.Errorf("%+v", want)
-	}
-	costs := rangecover.Costs{Product: 1000, PlainProduct: 10, Switch: 100}
-	sum := 1000*want.Products + 10*want.PlainProducts + 100*want.Switches
-	if got := want.Time(costs, 2); int(got) != sum/2 {
-		t.Errorf("time %d, not %d", got, sum/2)
+		const rounds = 20
+		m := &counting{Plain: must(p.NewPlain(must(p.Code.Bits(rows[0]))(t)))(t)}
+		random := rand.NewChaCha8([32]byte{4})
+		for range rounds {
+			must(rangecover.Run(p, m, random, 1))(t)
+		}
+		most := rounds * (want.PlainProducts - forms) // without those whose places are all in the other half
+		if m.products != rounds*want.Products || m.plain > most || m.plain < most*8/10 ||
+			m.plain != most && p.Segment == 0 {
+			t.Errorf("%s: %d products and %d by plaintexts in %d rounds, and %d in forms; the plan says %+v",
+				name, m.products, m.plain, rounds, forms, want)
+		}
+		if got := p.Code.Size() - 1 + m.switches/rounds; got < want.Switches*9/10 || got > want.Switches*11/10 {
+			t.Errorf("%s: %d key switches, the plan says %d", name, got, want.Switches)
+		}
+		if want.Splits != f.Splits() || want.Depth != 2 || want.Trees != p.Trees || want.Blocks != len(p.Blocks) {
+			t.Errorf("%s: %+v", name, want)
+		}
+		costs := rangecover.Costs{Product: 1000, PlainProduct: 10, Switch: 100}
+		sum := 1000*want.Products + 10*want.PlainProducts + 100*want.Switches
+		if got := want.Time(costs, 2); int(got) != sum/2 {
+			t.Errorf("%s: time %d, not %d", name, got, sum/2)
+		}
 	}
 }
 

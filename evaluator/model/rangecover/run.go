@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 	"sync"
 )
 
@@ -16,7 +17,8 @@ type Machine[C any] interface {
 	Mul(a, b C) (C, error)
 	Add(a, b C) (C, error)
 	AddPlain(a C, plain []uint64) (C, error)
-	MulPlain(a C, plain []uint64) (C, error)
+	// SumPlain is the sum of as[i] times plains[i], at least one.
+	SumPlain(as []C, plains [][]uint64) (C, error)
 	// Back moves slot i-k to slot i in both rows, cyclically, k a power of two.
 	Back(a C, k int) (C, error)
 	// Swap exchanges the two rows.
@@ -31,15 +33,19 @@ type Result[C any] struct {
 }
 
 // Wrong computes the numbers of wrong splits of block b: one in the slot of each place.
-func Wrong[C any](p *Plan, m Machine[C], b int) (C, error) {
+func Wrong[C any](p *Plan, m Machine[C], b int) (C, error) { return wrongs(p, m, b, 1) }
+
+// wrongs is Wrong by so many workers.
+func wrongs[C any](p *Plan, m Machine[C], b, workers int) (C, error) {
 	block := &p.Blocks[b]
 	var none C
 	factors := make([]C, len(block.Forms))
-	for i := range factors {
-		var err error
-		if factors[i], err = m.Form(b, i); err != nil {
-			return none, err
-		}
+	err := Each(len(factors), workers, func(i int) (err error) {
+		factors[i], err = m.Form(b, i)
+		return err
+	})
+	if err != nil {
+		return none, err
 	}
 	for len(factors) > 1 { // a balanced product, for the least depth
 		var next []C
@@ -118,73 +124,144 @@ func (p *Plan) sumBits() int { return p.Words * p.WordBits() }
 
 // Blind turns the numbers of wrong splits of block b into its result.
 func Blind[C any](bl *Blinding, m Machine[C], b int, wrong C) (Result[C], error) {
+	return blind(bl, m, b, wrong, 1)
+}
+
+// moved is a ciphertext after rotation, with where its places are then.
+type moved[C any] struct {
+	ct     C
+	places []Place
+}
+
+// blind is Blind by so many workers.
+func blind[C any](bl *Blinding, m Machine[C], b int, wrong C, workers int) (Result[C], error) {
 	p := bl.plan
-	half, random := p.Slots/2, &uniform{from: bl.from}
-	by, swap := int(random.below(uint64(half))), random.below(2) == 1
-	moved, err := wrong, error(nil)
-	for j := 1; j < half && err == nil; j *= 2 {
-		if by&j != 0 {
-			moved, err = m.Back(moved, j)
+	block, random := &p.Blocks[b], &uniform{from: bl.from}
+	if len(block.Parts) == 0 {
+		one, err := turn(p, random, m, block, wrong)
+		if err != nil {
+			return Result[C]{}, err
 		}
+		return hide(bl, m, []moved[C]{one}, workers)
 	}
-	if swap && err == nil {
-		moved, err = m.Swap(moved)
+	by := make([]int, len(block.Parts))
+	for i := range by {
+		by[i] = int(random.below(uint64(p.Segment)))
 	}
+	if random.err != nil {
+		return Result[C]{}, random.err
+	}
+	all := make([]moved[C], 2*len(by))
+	err := Each(len(by), workers, func(i int) (err error) {
+		all[2*i], all[2*i+1], err = spin(p, m, &block.Parts[i], wrong, by[i])
+		return err
+	})
 	if err != nil {
 		return Result[C]{}, err
 	}
-	places := make(map[int][]int64, len(p.Blocks[b].Places))
-	for _, place := range p.Blocks[b].Places {
-		slot := place.Slot/half*half + (place.Slot%half+by)%half
-		if swap {
-			slot = (slot + half) % p.Slots
-		}
-		places[slot] = place.Leaf
-	}
-	return blindMoved(bl, random, m, moved, places, p.Blocks[b].Tree)
+	all = slices.DeleteFunc(all, func(one moved[C]) bool { return len(one.places) == 0 })
+	return hide(bl, m, all, workers)
 }
 
-// blindMoved multiplies by random numbers at the places and fills every other slot with random ones.
-func blindMoved[C any](
-	bl *Blinding, random *uniform, m Machine[C], moved C, places map[int][]int64, tree int,
-) (Result[C], error) {
+// turn rotates both rows by a random number of slots, and exchanges them or not.
+func turn[C any](p *Plan, random *uniform, m Machine[C], block *Block, wrong C) (moved[C], error) {
+	half := p.Slots / 2
+	by, swap := int(random.below(uint64(half))), random.below(2) == 1
+	out := moved[C]{}
+	var err error
+	if random.err != nil {
+		return out, random.err
+	}
+	if out.ct, err = back(p, m, wrong, by); err == nil && swap {
+		out.ct, err = m.Swap(out.ct)
+	}
+	for _, place := range block.Places {
+		place.Slot = place.Slot/half*half + (place.Slot%half+by)%half
+		if swap {
+			place.Slot = (place.Slot + half) % p.Slots
+		}
+		out.places = append(out.places, place)
+	}
+	return out, err
+}
+
+// spin rotates the places of a part within its segment: by some slots, and those that would leave it a segment less.
+// For a random number of slots each leaf is equally likely to be in each slot of the segment.
+func spin[C any](p *Plan, m Machine[C], part *Part, wrong C, by int) (less, more moved[C], err error) {
+	half := p.Slots / 2
+	shift := part.To - part.First + by
+	if less.ct, err = back(p, m, wrong, ((shift-p.Segment)%half+half)%half); err != nil {
+		return less, more, err
+	}
+	more.ct = less.ct
+	if p.Segment < half {
+		more.ct, err = m.Back(less.ct, p.Segment)
+	}
+	for _, place := range part.Places {
+		if place.Slot+shift < part.To+p.Segment {
+			place.Slot += shift
+			more.places = append(more.places, place)
+		} else {
+			place.Slot += shift - p.Segment
+			less.places = append(less.places, place)
+		}
+	}
+	return less, more, err
+}
+
+// back moves slot i-by to slot i in both rows.
+func back[C any](p *Plan, m Machine[C], a C, by int) (C, error) {
+	var err error
+	for j := 1; j < p.Slots/2 && err == nil; j *= 2 {
+		if by&j != 0 {
+			a, err = m.Back(a, j)
+		}
+	}
+	return a, err
+}
+
+// hide multiplies by random numbers at the places and fills every other slot with random ones.
+func hide[C any](bl *Blinding, m Machine[C], all []moved[C], workers int) (Result[C], error) {
 	p := bl.plan
-	var out Result[C]
-	plains := func(value func(leaf []int64) uint64, least uint64) (C, error) {
-		mul, add := make([]uint64, p.Slots), make([]uint64, p.Slots)
-		for s := range mul {
-			r := least + random.below(p.T-least)
-			if leaf, is := places[s]; is {
-				mul[s], add[s] = r, value(leaf)
-			} else {
-				add[s] = r
+	cts := make([]C, len(all))
+	for i, one := range all {
+		cts[i] = one.ct
+	}
+	plains := func(value func(at Place) uint64, least uint64) (C, error) {
+		random := &uniform{from: bl.from}
+		add, muls := make([]uint64, p.Slots), make([][]uint64, len(all))
+		for s := range add {
+			add[s] = least + random.below(p.T-least)
+		}
+		for i, one := range all {
+			muls[i] = make([]uint64, p.Slots)
+			for _, at := range one.places {
+				muls[i][at.Slot], add[at.Slot] = add[at.Slot], value(at)
 			}
 		}
 		if random.err != nil {
-			return moved, random.err
+			var none C
+			return none, random.err
 		}
-		c, err := m.MulPlain(moved, mul)
+		c, err := m.SumPlain(cts, muls)
 		if err != nil {
 			return c, err
 		}
 		return m.AddPlain(c, add)
 	}
-	var err error
-	if out.Test, err = plains(func([]int64) uint64 { return 0 }, 1); err != nil {
-		return out, err
-	}
-	for o := range p.Outputs {
-		for w := range p.Words {
-			c, err := plains(func(leaf []int64) uint64 {
-				return (uint64(leaf[o]) + bl.shares[tree][o]) >> (w * p.WordBits()) & (1<<p.WordBits() - 1)
-			}, 0)
-			if err != nil {
-				return out, err
-			}
-			out.Values = append(out.Values, c)
+	out := Result[C]{Values: make([]C, p.Outputs*p.Words)}
+	err := Each(1+len(out.Values), workers, func(i int) (err error) {
+		if i == 0 {
+			out.Test, err = plains(func(Place) uint64 { return 0 }, 1)
+			return err
 		}
-	}
-	return out, nil
+		o, w := (i-1)/p.Words, (i-1)%p.Words
+		out.Values[i-1], err = plains(func(at Place) uint64 {
+			return (uint64(at.Leaf[o]) + bl.shares[at.Tree][o]) >> (w * p.WordBits()) & (1<<p.WordBits() - 1)
+		}, 0)
+		return err
+	})
+	return out, err
 }
 
 // Run evaluates all blocks, workers of them at a time, and returns their results in a random order. The reader of
@@ -195,12 +272,13 @@ func Run[C any](p *Plan, m Machine[C], random io.Reader, workers int) ([]Result[
 		return nil, err
 	}
 	out := make([]Result[C], len(p.Blocks))
+	within := max(1, workers/len(out)) // workers for each block, where these are few
 	err = Each(len(out), workers, func(i int) error {
-		wrong, err := Wrong(p, m, bl.Order[i])
+		wrong, err := wrongs(p, m, bl.Order[i], within)
 		if err != nil {
 			return err
 		}
-		out[i], err = Blind(bl, m, bl.Order[i], wrong)
+		out[i], err = blind(bl, m, bl.Order[i], wrong, within)
 		return err
 	})
 	if err != nil {
