@@ -39,7 +39,7 @@ type ParametersLiteral struct {
 	// Upper are the primes, 1 to 8, of each level above Depth, bottom first. These levels are
 	// for the steps of bootstrapping, each with a scale of its own.
 	Upper []int `json:"upper,omitempty"`
-	// Integers marks a set for package bfv: contexts get the moduli of its products (IntegerModuli), and the scale of no
+	// Integers marks a set for package bfv: contexts get the moduli of its products (IntegerModuli), and no scale of a
 	// level follows from another's. It is not part of Hash, since no key and no ciphertext has limbs of them.
 	Integers bool `json:"integers,omitempty"`
 	// Insecure admits parameters above or outside the security table.

@@ -88,7 +88,8 @@ func modelCircuit(prog Source, params henc.Parameters) *Circuit {
 	row := step{op: stepInput, in: Input{Device: v.Device, Stream: v.Stream.Name}, level: params.MaxLevel(),
 		scale: InputScale(params, v.Stream)}
 	lo, hi := m.Range()
-	return &Circuit{prog: prog, lo: lo, hi: hi, out: Output{A: 1, Count: m.Count(), Bound: m.Promise()}, lowered: level,
+	return &Circuit{prog: prog, lo: lo, hi: hi, lowered: level,
+		out: Output{A: 1, Count: m.Count(), Bound: m.Promise()},
 		routine: routine{name: "program " + prog.Name, params: params, steps: []step{row}, results: []int{0}, places: 1,
 			added: 1}}
 }
@@ -124,8 +125,8 @@ func (c *Circuit) Plan() *rangecover.Plan { return c.prog.Plan }
 // NeedsRelin reports whether a run multiplies ciphertexts and so needs the relinearisation key.
 func (c *Circuit) NeedsRelin() bool { return c.Whole() || c.routine.NeedsRelin() }
 
-// Peak bounds the memory of a run, in bytes: of a model that of the bits of a row and of its results, of a comparison
-// that of everything that it computes.
+// Peak bounds the memory of a run, in bytes: of a model that of the bits of a row, of its results and of what these are
+// made of, of a comparison that of everything that it computes.
 func (c *Circuit) Peak() int64 {
 	held := 0
 	switch {
@@ -134,7 +135,7 @@ func (c *Circuit) Peak() int64 {
 		held = 3 * (cost.Products + cost.Switches)
 	case c.prog.Plan != nil:
 		counts := c.prog.Plan.Count()
-		held = 2*counts.Bits + 2*counts.Results
+		held = 2*counts.Bits + 2*counts.Results + 8*counts.Parts
 	default:
 		return c.routine.Peak()
 	}

@@ -230,9 +230,9 @@ func (ev *Evaluator) Automorphisms(a *Ciphertext, gs []uint64) ([]*Ciphertext, e
 	return out, nil
 }
 
-// ModSwitch is a modulo Q of a level so many levels below the top: fewer bytes for who decrypts, and the same plaintext.
-// What it returns cannot be computed with. It fails with henc.ErrLevel if there is no such level; Parameters.LowestLevel
-// is one that fits where a has some noise to spare.
+// ModSwitch is a modulo Q of a level so many levels below the top: fewer bytes for who decrypts, and the same
+// plaintext. What it returns cannot be computed with. It fails with henc.ErrLevel if there is no such level;
+// Parameters.LowestLevel is one that fits where a has some noise to spare.
 func (ev *Evaluator) ModSwitch(a *Ciphertext, down int) (*Ciphertext, error) {
 	const op = "switch modulus"
 	if err := ev.valid(op, a); err != nil {

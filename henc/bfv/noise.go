@@ -107,9 +107,9 @@ func (m NoiseModel) spread(degree int) float64 {
 }
 
 // ModSwitch is the noise of a ciphertext with noise a that was switched down by so many levels: v is divided with the
-// ciphertext, whose two polynomials are rounded, the second one times s. What Largest says of the result is what it says
-// of both parts together: little is left of v, so that its powers of s do not count for the rounding. Levels that do not
-// exist give +Inf.
+// ciphertext, whose two polynomials are rounded, the second one times s. What Largest says of the result is what it
+// says of both parts together: little is left of v, so that its powers of s do not count for the rounding. Levels that
+// do not exist give +Inf.
 func (m NoiseModel) ModSwitch(a Noise, down int) Noise {
 	top := m.p.level()
 	if down < 0 || down > top || m.p.N() == 0 {
@@ -139,7 +139,8 @@ func (m NoiseModel) BudgetAt(a Noise, down int) float64 {
 		return math.Inf(-1)
 	}
 	// Decryption rounds with an error of less than 1/8 of the distance between messages.
-	return m.p.base.LogQ(m.p.level()-down) - math.Log2(float64(m.p.T())) - 1 - math.Log2(8.0/7) - math.Log2(m.Largest(a))
+	most := m.p.base.LogQ(m.p.level()-down) - math.Log2(float64(m.p.T())) - 1 - math.Log2(8.0/7)
+	return most - math.Log2(m.Largest(a))
 }
 
 // maxDegree is far above the degree of any noise that fits.

@@ -9,6 +9,7 @@ import (
 // Counts is what a plan costs: its size, and the operations of one row.
 type Counts struct {
 	Trees, Splits, Blocks int
+	Parts                 int // trees that share a block with others
 	Terms                 int // slots that hold a term of a split
 	Bits                  int // of a row's code
 	Depth                 int // products of ciphertexts one after the other
@@ -31,6 +32,7 @@ func (p *Plan) Count() Counts {
 		for _, f := range b.Forms {
 			c.PlainProducts += len(f.Terms)
 		}
+		c.Parts += len(b.Parts)
 		moves := bits.Len(uint(p.Slots/2-1))/2 + 1
 		c.Switches += b.Log + moves*max(1, len(b.Parts))
 		c.PlainProducts += max(1, 2*len(b.Parts)) * (1 + p.Outputs*p.Words)

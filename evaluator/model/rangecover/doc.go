@@ -11,13 +11,13 @@
 // Slots hold terms of splits, so that one product does them all. The terms stand in the order of a walk around the
 // tree: c of a split before its left branch, 1-2c between the branches, c-1 after the right one, where c is 1 if
 // the reading goes right. The sum of all slots up to a leaf is then the number of splits on its path that decide
-// otherwise: 0 for the leaf that the row ends in, and for no other. Prefix sums need rotations only. The slots of a whole
-// walk add up to 0, so that the walk around another tree can follow in the same row.
+// otherwise: 0 for the leaf that the row ends in, and for no other. Prefix sums need rotations only. The slots of a
+// whole walk add up to 0, so that the walk around another tree can follow in the same row.
 //
 // The results are blinded: each leaf's number of wrong splits, times a random one, and its value plus another random
 // multiple. The key holder finds one zero for each tree, and beside it the tree's value plus a random share; the
 // shares add up to nothing, so that only the sum of all trees is learned. Random rotations, a random order of rows and
 // of blocks hide which leaf it was. A tree that shares a block with others has a segment of the slots to itself, within
-// which it is rotated by a number of its own: its zero is equally likely to be in each slot of the segment, whatever the
-// leaf. All segments of a plan are equally long.
+// which it is rotated by a number of its own: its zero is equally likely to be in each slot of the segment, whatever
+// the leaf. All segments of a plan are equally long.
 package rangecover

@@ -197,8 +197,8 @@ func count(tree *model.WholeTree, row []int, at int, wrong uint64, to map[uint64
 	count(tree, row, n.After, wrong+1-right, to)
 }
 
-// TestBlinded checks what the key holder sees beside the answer of a tree with blocks of its own: zeros at random slots,
-// in random blocks.
+// TestBlinded checks what the key holder sees beside the answer of a tree with blocks of its own: zeros at random
+// slots, in random blocks.
 func TestBlinded(t *testing.T) {
 	f, rows := forest(t, "sklearn-life-tree")
 	p := must(rangecover.NewPlan(f, 1024, modulus))(t)
@@ -225,8 +225,8 @@ func TestBlinded(t *testing.T) {
 	}
 }
 
-// TestPacked checks what the key holder sees of trees that share a block: one zero in the segment of each, at every slot
-// as often as at any other, whichever leaf it stands for, and shares that differ from row to row.
+// TestPacked checks what the key holder sees of trees that share a block: one zero in the segment of each, at every
+// slot as often as at any other, whichever leaf it stands for, and shares that differ from row to row.
 func TestPacked(t *testing.T) {
 	f, rows := forest(t, "xgboost-alarm")
 	p := must(rangecover.NewPlan(f, 1024, modulus))(t)
