@@ -30,9 +30,16 @@ var modelGrids = [][2]float64{
 	{-40, 0.0625}, {0, 0.001}, {300, 0.02}, {-20, 0.001}, {0, 0.1}, {0, 1}, {30, 0.05}, {180, 0.01},
 }
 
-// modelFile returns an unpacked file of modelData, without spaces at its ends.
-func modelFile(name string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(modelData, name))
+// modelFile returns an unpacked file of modelData, without spaces at its ends: of the names that with the first ending
+// that there is.
+func modelFile(name string, endings ...string) (string, error) {
+	var b []byte
+	err := os.ErrNotExist
+	for _, ending := range endings {
+		if b, err = os.ReadFile(filepath.Join(modelData, name+ending+".gz")); err == nil {
+			break
+		}
+	}
 	if err != nil {
 		return "", err
 	}
@@ -46,7 +53,7 @@ func modelFile(name string) (string, error) {
 
 // unpackModel is "trees NAME FILE": an exported model.
 func unpackModel(ts *testscript.TestScript, _ bool, args []string) {
-	text, err := modelFile(args[0] + ".json.gz")
+	text, err := modelFile(args[0], ".json", ".txt")
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
 }
@@ -55,7 +62,7 @@ func unpackModel(ts *testscript.TestScript, _ bool, args []string) {
 func modelRows(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	text, err := modelFile("rows.csv.gz")
+	text, err := modelFile("rows", ".csv")
 	ts.Check(err)
 	lines := strings.Split(text, "\n")
 	out := "t," + lines[0] + "\n"
@@ -72,10 +79,25 @@ func modelRows(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out), 0o644))
 }
 
+// countRows is "counts N FILE NAME COLUMN...": the first held-out rows of a model of counts, a second apart, under these
+// names of columns.
+func countRows(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	text, err := modelFile(args[2], ".rows.tsv")
+	ts.Check(err)
+	out := "t," + strings.Join(args[3:], ",") + "\n"
+	for i, line := range strings.Split(text, "\n")[:n] {
+		out += time.Unix(1_767_225_600+int64(i), 0).UTC().Format(time.RFC3339) + "," +
+			strings.Join(strings.Fields(line), ",") + "\n"
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out), 0o644))
+}
+
 // modelAgrees is "agrees OUTPUT PROGRAM NAME COLUMN WITHIN": the values of a program's results, in the order of their
 // windows, are those of the model's answers from a column on, each within a distance.
 func modelAgrees(ts *testscript.TestScript, _ bool, args []string) {
-	text, err := modelFile(args[2] + ".answers.csv.gz")
+	text, err := modelFile(args[2], ".answers.csv", ".answers.tsv")
 	ts.Check(err)
 	answers := strings.Split(text, "\n")
 	column, err := strconv.Atoi(args[3])
@@ -114,12 +136,12 @@ func modelAgrees(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Logf("%s", fmt.Sprintf("%d results of %s agree", len(got), args[1]))
 }
 
-// TestModels runs models of scikit-learn and XGBoost, and a private comparison, through all roles.
+// TestModels runs models of scikit-learn, XGBoost and LightGBM, and a private comparison, through all roles.
 // CUTRANTT_TEST_BACKEND=cuda evaluates them on a GPU.
 func TestModels(t *testing.T) {
 	s := &services{all: map[string]*service{}}
 	cmds := s.commands()
-	cmds["trees"], cmds["rows"], cmds["agrees"] = unpackModel, modelRows, modelAgrees
+	cmds["trees"], cmds["rows"], cmds["counts"], cmds["agrees"] = unpackModel, modelRows, countRows, modelAgrees
 	cmds["heights"], cmds["lower"] = writeHeights, lowerAgrees
 	testscript.Run(t, testscript.Params{Dir: filepath.Join("testdata", "model"), RequireExplicitExec: true, Cmds: cmds,
 		Setup: func(e *testscript.Env) error {
