@@ -21,6 +21,7 @@ import (
 	"github.com/hencedge/hencedge/henc/compact"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/transport"
@@ -512,15 +513,7 @@ func (e *compactEnd) send(it transport.ReceiptItem) {
 	}
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 func matches(pattern, text string) bool {
 	return regexp.MustCompile("(?s)" + pattern).MatchString(text)

@@ -16,6 +16,7 @@ import (
 	"github.com/hencedge/hencedge/henc/bootstrap"
 	"github.com/hencedge/hencedge/henc/compact"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -24,15 +25,7 @@ func init() { namedParams = henc.NamedInsecure }
 
 const compactParams = "boot10-insecure"
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 // boards are what makes compact windows, and what the evaluator's key set has of it.
 type boards struct {

@@ -20,21 +20,6 @@ import (
 	"github.com/hencedge/hencedge/internal/testenv"
 )
 
-// backend is what the rigs run on: the CPU, or the GPU if
-// CUTRANTT_TEST_BACKEND=cuda.
-func backend(t testing.TB) cutrantt.Backend {
-	t.Helper()
-	switch name := os.Getenv("CUTRANTT_TEST_BACKEND"); name {
-	case "", "cpu":
-		return cpu.New()
-	case "cuda":
-		return must(cuda.New())(t)
-	default:
-		t.Fatalf("CUTRANTT_TEST_BACKEND=%s: use cpu or cuda", name)
-		return nil
-	}
-}
-
 // gpu is the GPU backend.
 func gpu(t testing.TB) cutrantt.Backend {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -199,7 +200,7 @@ func TestCheckCoeffs(t *testing.T) {
 // (CUTRANTT_TEST_BACKEND=cuda).
 func BenchmarkValuesToBytes(b *testing.B) {
 	p := must(henc.Named("edge13-d2p"))(b)
-	ctx := must(henc.NewContext(p, henc.WithBackend(backend(b))))(b)
+	ctx := must(henc.NewContext(p, henc.WithBackend(backendtest.New(b))))(b)
 	key := must(secret.Generate(ctx, seedOf("bytes")))(b)
 	enc := must(henc.NewEncryptor(ctx, must(key.PublicKey())(b)))(b)
 	for _, c := range []struct{ callers, together int }{{1, 1}, {1, 64}, {2, 64}, {4, 64}} {

@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // rig is a context with its keys; rigs are shared by the tests of the package.
@@ -57,7 +59,7 @@ func newRigMethod(t testing.TB, set string, n2 int, method cutrantt.Method) *rig
 	}
 	p, err := parameters(set)
 	check(t, err)
-	ctx, err := henc.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(n2), henc.WithMethod(method))
+	ctx, err := henc.NewContext(p, henc.WithBackend(backendtest.New(t)), henc.WithN2(n2), henc.WithMethod(method))
 	check(t, err)
 	key, err := secret.Generate(ctx, seedOf("key "+set))
 	check(t, err)
@@ -113,13 +115,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		check(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 // uniform are slots with both parts uniform in [-1, 1].
 func uniform(n int, seed uint64) []complex128 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -16,7 +17,7 @@ import (
 // them, give the residues and the errors that the CPU gives for each alone.
 func TestUnmarshalBatches(t *testing.T) {
 	p := must(henc.Named("edge12-d1"))(t)
-	on := must(henc.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(4)))(t)
+	on := must(henc.NewContext(p, henc.WithBackend(backendtest.New(t)), henc.WithN2(4)))(t)
 	alone := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(4)))(t)
 	var bodies [][]byte
 	for _, n2 := range []int{4, 16} { // of the context, and another one
@@ -78,7 +79,7 @@ func TestUnmarshalBatches(t *testing.T) {
 func TestSum(t *testing.T) {
 	p := must(henc.Named("edge12-d1"))(t)
 	for _, own := range []int{1, 16} {
-		ctx := must(henc.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(own)))(t)
+		ctx := must(henc.NewContext(p, henc.WithBackend(backendtest.New(t)), henc.WithN2(own)))(t)
 		ev := henc.NewEvaluator(ctx, nil)
 		var bodies [][]byte
 		for i, n2 := range []int{16, 4, 1, 16, 1} {
@@ -159,7 +160,7 @@ func TestSum(t *testing.T) {
 // give the bytes and the errors that the CPU gives for each alone.
 func TestMarshalBatches(t *testing.T) {
 	p := must(henc.Named("edge12-d1"))(t)
-	on := must(henc.NewContext(p, henc.WithBackend(backend(t))))(t)
+	on := must(henc.NewContext(p, henc.WithBackend(backendtest.New(t))))(t)
 	alone := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(on.N2())))(t)
 	key := must(secret.Generate(alone, seedOf("together")))(t)
 	public := must(henc.NewEncryptor(alone, must(key.PublicKey())(t)))(t)
@@ -265,7 +266,7 @@ func residues(t testing.TB, ctx *henc.Context, ct *henc.Ciphertext) []uint32 {
 func BenchmarkSum(b *testing.B) {
 	const windows = 8
 	p := must(henc.Named("edge13-d3"))(b)
-	ctx := must(henc.NewContext(p, henc.WithBackend(backend(b)), henc.WithFastestN2()))(b)
+	ctx := must(henc.NewContext(p, henc.WithBackend(backendtest.New(b)), henc.WithFastestN2()))(b)
 	agent := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(henc.DefaultN2)))(b)
 	key := must(secret.Generate(agent, seedOf("together")))(b)
 	public := must(henc.NewEncryptor(agent, must(key.PublicKey())(b)))(b)
@@ -297,7 +298,7 @@ func BenchmarkSum(b *testing.B) {
 // begins while residues are still being unpacked and converted, as in service.
 func BenchmarkUnmarshalCiphertexts(b *testing.B) {
 	p := must(henc.Named("edge13-d3"))(b)
-	ctx := must(henc.NewContext(p, henc.WithBackend(backend(b)), henc.WithFastestN2()))(b)
+	ctx := must(henc.NewContext(p, henc.WithBackend(backendtest.New(b)), henc.WithFastestN2()))(b)
 	agent := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(henc.DefaultN2)))(b)
 	key := must(secret.Generate(agent, seedOf("together")))(b)
 	public := must(henc.NewEncryptor(agent, must(key.PublicKey())(b)))(b)

@@ -12,6 +12,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/compact"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -296,12 +297,4 @@ func TestDeviceRefuses(t *testing.T) {
 	}
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }

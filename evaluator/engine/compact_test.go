@@ -28,15 +28,7 @@ type compactHolder struct {
 	boards map[string]*secret.CompactEncryptor
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 // newCompactHolder makes the keys of boot10-insecure, for some boards.
 func newCompactHolder(t testing.TB, boards ...string) *compactHolder {

@@ -2,16 +2,13 @@ package model_test
 
 import (
 	"bytes"
-	"compress/gzip"
-	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/hencedge/hencedge/evaluator/model"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // fixture is a model of a real library, with rows that it was not fitted on and what the library says of them.
@@ -48,22 +45,7 @@ func grid(t testing.TB, low, step float64, top int) model.Grid {
 	return g
 }
 
-func unpack(t testing.TB, name string) []byte {
-	t.Helper()
-	packed, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
+func unpack(t testing.TB, name string) []byte { return testenv.Unpack(t, "testdata/"+name) }
 
 func read(t testing.TB, name string) *model.Model {
 	t.Helper()

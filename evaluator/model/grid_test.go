@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/evaluator/model"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // scales are large enough that rounded scores say the same class for every held-out row.
@@ -82,15 +83,7 @@ func TestQuantised(t *testing.T) {
 	}
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 // TestGridExact compares the readings of grids with what a program reads from their decimal text.
 func TestGridExact(t *testing.T) {

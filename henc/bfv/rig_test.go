@@ -3,30 +3,14 @@ package bfv_test
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
-	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/cutrantt/cpu"
-	"github.com/hencedge/hencedge/cutrantt/cuda"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bfv"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
-
-// backend is what the rigs run on: the CPU, or the GPU if CUTRANTT_TEST_BACKEND=cuda.
-func backend(t testing.TB) cutrantt.Backend {
-	t.Helper()
-	switch name := os.Getenv("CUTRANTT_TEST_BACKEND"); name {
-	case "", "cpu":
-		return cpu.New()
-	case "cuda":
-		return must(cuda.New())(t)
-	default:
-		t.Fatalf("CUTRANTT_TEST_BACKEND=%s: use cpu or cuda", name)
-		return nil
-	}
-}
 
 func check(t testing.TB, err error) {
 	t.Helper()
@@ -35,13 +19,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func must[T any](v T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		check(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 // toy is an insecure set with N = 2^10 and three digits of two primes.
 func toy(t testing.TB, plain uint32) bfv.Parameters {
@@ -77,7 +55,7 @@ var rotations = []int{1, -3}
 func newRig(t testing.TB, p bfv.Parameters, opts ...henc.Option) *rig {
 	t.Helper()
 	r := &rig{p: p}
-	r.ctx = must(bfv.NewContext(p, append([]henc.Option{henc.WithBackend(backend(t))}, opts...)...))(t)
+	r.ctx = must(bfv.NewContext(p, append([]henc.Option{henc.WithBackend(backendtest.New(t))}, opts...)...))(t)
 	r.key = must(secret.Generate(r.ctx.Base(), seedOf("bfv key")))(t)
 	r.enc = must(bfv.NewEncryptor(r.ctx, must(r.key.PublicKey())(t)))(t)
 	r.seeded = secret.NewIntegerEncryptor(r.ctx, r.key)

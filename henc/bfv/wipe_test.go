@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -57,7 +58,7 @@ func (r *lameRing) Free(b *cutrantt.Batch) {
 
 // TestWipedAfterErrors: a decryption that fails half-way frees nothing that it has not wiped.
 func TestWipedAfterErrors(t *testing.T) {
-	l := &lame{Backend: backend(t)}
+	l := &lame{Backend: backendtest.New(t)}
 	r := newRig(t, toy(t, 65537), henc.WithBackend(l))
 	ct := r.slots(t, r.values(r.p.N(), 1))
 	ring := l.rings[0]

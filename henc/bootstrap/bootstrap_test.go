@@ -17,8 +17,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/cutrantt/cpu"
-	"github.com/hencedge/hencedge/cutrantt/cuda"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bootstrap"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -42,28 +41,11 @@ var rigs struct {
 	m map[string]*rig
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 func seedOf(t testing.TB, label string) *henc.Seed {
 	t.Helper()
 	return must(new(henc.Seed).Derive("hencedge bootstrap test " + label))(t)
-}
-
-// backend is what the tests run on: the CPU, or the GPU if CUTRANTT_TEST_BACKEND=cuda.
-func backend(t testing.TB) cutrantt.Backend {
-	t.Helper()
-	if os.Getenv("CUTRANTT_TEST_BACKEND") == "cuda" {
-		return must(cuda.New())(t)
-	}
-	return cpu.New()
 }
 
 // newRig makes or reuses a rig; logSlots 0 means all slots, n2 0 what is fastest.
@@ -87,7 +69,7 @@ func newRig(t testing.TB, set string, n2, logSlots int) *rig {
 	if n2 == 0 {
 		columns = henc.WithFastestN2()
 	}
-	r.ctx = must(henc.NewContext(r.p, columns, henc.WithBackend(backend(t))))(t)
+	r.ctx = must(henc.NewContext(r.p, columns, henc.WithBackend(backendtest.New(t))))(t)
 	r.key = must(secret.Generate(r.ctx, seedOf(t, "key")))(t)
 	lit.LogSlots = logSlots
 	r.plan = must(bootstrap.NewPlan(r.p, lit))(t)

@@ -10,17 +10,10 @@ import (
 
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/compact"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 // window has n values with high and low bits set.
 func window(t testing.TB, set string, n int, precision compact.Precision) *compact.Window {

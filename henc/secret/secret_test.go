@@ -4,51 +4,27 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"os"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/cutrantt/cpu"
-	"github.com/hencedge/hencedge/cutrantt/cuda"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 func seed(t testing.TB, label string) *henc.Seed {
 	t.Helper()
 	return must((&henc.Seed{}).Derive("hencedge secret test " + label))(t)
 }
 
-// backend is what the tests run on: the CPU, or the GPU if
-// CUTRANTT_TEST_BACKEND=cuda.
-func backend(t testing.TB) cutrantt.Backend {
-	t.Helper()
-	switch name := os.Getenv("CUTRANTT_TEST_BACKEND"); name {
-	case "", "cpu":
-		return cpu.New()
-	case "cuda":
-		return must(cuda.New())(t)
-	default:
-		t.Fatalf("CUTRANTT_TEST_BACKEND=%s: use cpu or cuda", name)
-		return nil
-	}
-}
-
 func context(t testing.TB, set string, n2 int) *henc.Context {
 	t.Helper()
-	return must(henc.NewContext(must(henc.Named(set))(t), henc.WithBackend(backend(t)), henc.WithN2(n2)))(t)
+	return must(henc.NewContext(must(henc.Named(set))(t), henc.WithBackend(backendtest.New(t)), henc.WithN2(n2)))(t)
 }
 
 // TestSecretIsTernary: equal seeds give equal keys, and the coefficients are

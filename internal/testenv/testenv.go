@@ -5,8 +5,11 @@
 package testenv
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -110,4 +113,22 @@ func Fill(t testing.TB, path string) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
+}
+
+// Must returns what turns a value and an error into the value: Must(f())(t) fails the test if f does.
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// Unpack returns the content of a file that gzip packed.
+func Unpack(t testing.TB, path string) []byte {
+	t.Helper()
+	r := Must(gzip.NewReader(bytes.NewReader(Must(os.ReadFile(path))(t))))(t)
+	return Must(io.ReadAll(r))(t)
 }

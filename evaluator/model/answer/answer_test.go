@@ -2,13 +2,10 @@ package answer_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,23 +14,12 @@ import (
 	"github.com/hencedge/hencedge/evaluator/model"
 	"github.com/hencedge/hencedge/evaluator/model/answer"
 	"github.com/hencedge/hencedge/evaluator/model/rangecover"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
-func unpack(t testing.TB, name string) []byte {
-	t.Helper()
-	r := must(gzip.NewReader(bytes.NewReader(must(os.ReadFile("../testdata/" + name))(t))))(t)
-	return must(io.ReadAll(r))(t)
-}
+func unpack(t testing.TB, name string) []byte { return testenv.Unpack(t, "../testdata/"+name) }
 
 var sensors = []string{"temperature", "vibration", "pressure", "current", "humidity", "speed", "acoustic", "voltage"}
 

@@ -2,19 +2,16 @@ package encrypted_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/rand"
 	"errors"
-	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/cutrantt/cpu"
-	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/evaluator/model"
 	"github.com/hencedge/hencedge/evaluator/model/encrypted"
 	"github.com/hencedge/hencedge/evaluator/model/rangecover"
@@ -22,22 +19,13 @@ import (
 	"github.com/hencedge/hencedge/henc/bfv"
 	"github.com/hencedge/hencedge/henc/bfv/steps"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 func unpack(t testing.TB, name string) string {
-	t.Helper()
-	r := must(gzip.NewReader(bytes.NewReader(must(os.ReadFile("../testdata/" + name))(t))))(t)
-	return strings.TrimSpace(string(must(io.ReadAll(r))(t)))
+	return strings.TrimSpace(string(testenv.Unpack(t, "../testdata/"+name)))
 }
 
 // grids returns the grids of the machine of ../testdata/make.py.
@@ -73,20 +61,6 @@ func machine(t testing.TB, name string) (m *model.Model, f *model.Forest, rows [
 	return m, f, rows, said
 }
 
-// backend is what the tests run on: the CPU, or the GPU if CUTRANTT_TEST_BACKEND=cuda.
-func backend(t testing.TB) cutrantt.Backend {
-	t.Helper()
-	switch name := os.Getenv("CUTRANTT_TEST_BACKEND"); name {
-	case "", "cpu":
-		return cpu.New()
-	case "cuda":
-		return must(cuda.New())(t)
-	default:
-		t.Fatalf("CUTRANTT_TEST_BACKEND=%s: use cpu or cuda", name)
-		return nil
-	}
-}
-
 // toy is an insecure set with N = 2^10, as strong in noise as bfv13.
 func toy(t testing.TB) bfv.Parameters {
 	t.Helper()
@@ -108,7 +82,7 @@ type rig struct {
 
 func newRig(t testing.TB, p bfv.Parameters, code *steps.Code) *rig {
 	t.Helper()
-	r := &rig{ctx: must(bfv.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(1)))(t)}
+	r := &rig{ctx: must(bfv.NewContext(p, henc.WithBackend(backendtest.New(t)), henc.WithN2(1)))(t)}
 	key := must(secret.Generate(r.ctx.Base(), nil))(t)
 	r.enc = must(bfv.NewEncryptor(r.ctx, must(key.PublicKey())(t)))(t)
 	r.dec = secret.NewIntegerDecryptor(r.ctx, key)

@@ -2,10 +2,8 @@ package rangecover_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -17,25 +15,14 @@ import (
 	"github.com/hencedge/hencedge/evaluator/model"
 	"github.com/hencedge/hencedge/evaluator/model/rangecover"
 	"github.com/hencedge/hencedge/henc/bfv/steps"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 const modulus = 65537
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
-func unpack(t testing.TB, name string) []byte {
-	t.Helper()
-	r := must(gzip.NewReader(bytes.NewReader(must(os.ReadFile("../testdata/" + name))(t))))(t)
-	return must(io.ReadAll(r))(t)
-}
+func unpack(t testing.TB, name string) []byte { return testenv.Unpack(t, "../testdata/"+name) }
 
 // forest reads a model of ../testdata on its grids, with its held-out rows as steps.
 func forest(t testing.TB, name string) (*model.Forest, [][]int) {

@@ -4,41 +4,17 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
-	"os"
 	"testing"
 
-	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/cutrantt/cpu"
-	"github.com/hencedge/hencedge/cutrantt/cuda"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bfv"
 	"github.com/hencedge/hencedge/henc/bfv/compare"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-// backend is what the tests run on: the CPU, or the GPU if CUTRANTT_TEST_BACKEND=cuda.
-func backend(t testing.TB) cutrantt.Backend {
-	t.Helper()
-	switch name := os.Getenv("CUTRANTT_TEST_BACKEND"); name {
-	case "", "cpu":
-		return cpu.New()
-	case "cuda":
-		return must(cuda.New())(t)
-	default:
-		t.Fatalf("CUTRANTT_TEST_BACKEND=%s: use cpu or cuda", name)
-		return nil
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testenv.Must(v, err) }
 
 // toy is an insecure set with N = 2^10 and up to 6 primes.
 func toy(t testing.TB, primes int) bfv.Parameters {
@@ -62,7 +38,7 @@ type rig struct {
 
 func newRig(t testing.TB, p bfv.Parameters) *rig {
 	t.Helper()
-	r := &rig{ctx: must(bfv.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(1)))(t)}
+	r := &rig{ctx: must(bfv.NewContext(p, henc.WithBackend(backendtest.New(t)), henc.WithN2(1)))(t)}
 	key := must(secret.Generate(r.ctx.Base(), nil))(t)
 	r.enc = must(bfv.NewEncryptor(r.ctx, must(key.PublicKey())(t)))(t)
 	r.dec, r.key = secret.NewIntegerDecryptor(r.ctx, key), key
