@@ -20,6 +20,7 @@ func BenchmarkTable7(b *testing.B) {
 		primes := must(primesBelow(s.logN, s.q+s.p))(b)
 		all.Name, all.LogN, all.Insecure = "bfv-bench", s.logN, true
 		all.P, all.Q, all.PsiP, all.PsiQ, all.Alpha = primes[:s.p], primes[s.p:], nil, nil, s.p
+		all.Depth = 0
 		p := must(bfv.NewParameters(must(henc.NewParameters(all))(b), 0))(b)
 		b.Run(fmt.Sprintf("N=2^%d/logQ=%.0f", s.logN, p.Base().LogQ(0)), func(b *testing.B) {
 			r := newRig(b, p, henc.WithN2(0))
