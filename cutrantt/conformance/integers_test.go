@@ -45,6 +45,53 @@ func TestExtend(t *testing.T) {
 	})
 }
 
+// TestExtendScaled compares with separate products of the reference, with and without each factor.
+func TestExtendScaled(t *testing.T) {
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
+		mods := moduli(t, 10, 40)
+		g := newRig(t, b, 10, mods, cutrantt.MethodAuto)
+		rng := rand.New(rand.NewPCG(11, 12))
+		scalars := func(limbs []int) []uint32 {
+			out := make([]uint32, len(limbs))
+			for i, l := range limbs {
+				switch i % 4 {
+				case 0:
+					out[i] = mods[l].Q - 1
+				case 1:
+					out[i] = rng.Uint32N(mods[l].Q)
+				case 2:
+					out[i] = 1
+				}
+			}
+			return out
+		}
+		for _, c := range []struct{ from, to []int }{
+			{[]int{0}, []int{1, 2, 3}}, {[]int{4, 0}, []int{1, 2, 3}}, {[]int{2, 0}, []int{0, 1}},
+			{upTo(6), []int{30, 7, 8}}, {upTo(17), []int{20, 21, 39}},
+		} {
+			for _, n2 := range []int{1, 16} {
+				for _, with := range [][2][]uint32{
+					{}, {scalars(c.from), nil}, {nil, scalars(c.to)}, {scalars(c.from), scalars(c.to)},
+				} {
+					src := g.batch(c.from, cutrantt.Coeffs(n2), random, largest, zeros, ones, extremes)
+					dst := g.blank(5, c.to, cutrantt.Coeffs(n2))
+					g.run(fmt.Sprintf("extend %v to %v by %v", c.from, c.to, with), dst,
+						func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
+							return cutrantt.ExtendScaled(r, of(dst), of(src), with[0], with[1])
+						})
+				}
+			}
+		}
+		src := g.batch([]int{0}, cutrantt.Coeffs(1), random)
+		dst := g.blank(1, []int{1}, cutrantt.Coeffs(1))
+		for _, with := range [][2][]uint32{{{}, nil}, {nil, {1, 1}}, {{mods[0].Q}, nil}, {nil, {mods[1].Q}}} {
+			if err := cutrantt.ExtendScaled(g.ring, dst.got, src.got, with[0], with[1]); err == nil {
+				t.Errorf("extended by %v", with)
+			}
+		}
+	})
+}
+
 // TestExtendLarge gives the blocks of kernels/extend.cu several groups of outputs,
 // even and odd numbers of them, for every number of chunks: smaller rings deal the
 // groups out to more blocks.

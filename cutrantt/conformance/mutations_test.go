@@ -317,7 +317,7 @@ var mutations = []mutation{
 		new: "s.product(p, -1)"},
 	{what: "extension run too long", file: "cpu/basis.go", in: "extend", old: "if i > 0 && i%15 == 0",
 		new: "if i > 0 && i%17 == 0", run: rangeTests},
-	{what: "copied limb of extend", file: "cpu/basis.go", in: "Extend", old: "slices.Index(from, to[j]))[lo:hi])",
+	{what: "copied limb of extend", file: "cpu/basis.go", in: "extendBy", old: "slices.Index(from, to[j]))[lo:hi])",
 		new: "0)[lo:hi])"},
 	{what: "digit scale", file: "cpu/basis.go", in: "newBasis", old: "w := m.inv(s.product(m, i))",
 		new: "w := s.product(m, i)"},

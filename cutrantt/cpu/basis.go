@@ -38,6 +38,17 @@ func (r *ring) newBasis(mods []*modulus) *basis {
 	return s
 }
 
+// times makes the digits those of residues times c: y_i = c_i*x_i*(S/q_i)^-1 mod q_i.
+func (s *basis) times(c []uint32) {
+	for i, m := range s.mods {
+		w := s.scale[i].mul(c[i], uint64(m.q))
+		s.scale[i] = m.factor(w)
+		if s.words != nil {
+			s.words[3*i] = m.shoup(w)
+		}
+	}
+}
+
 // product is S/q_skip mod m.q, or S mod m.q for skip = -1.
 func (s *basis) product(m *modulus, skip int) uint32 {
 	p := uint32(1)
@@ -120,6 +131,13 @@ func (r *ring) target(s *basis, p *modulus) *target {
 	return t
 }
 
+// times makes t give residues times c.
+func (t *target) times(c uint32) {
+	for i, h := range t.hats {
+		t.hats[i] = uint64(t.p.mul(uint32(h), c))
+	}
+}
+
 // extend sets dst to the sum of y_i*(S/q_i) - v*S mod p, for the coefficients in
 // [lo, hi) of y and v, a multiple of chunk of them. v is below 2^8.
 func (r *ring) extend(t *target, dst []uint32, y rows, v []uint32, lo, hi int) {
@@ -168,15 +186,51 @@ func (r *ring) Extend(dst, src *cutrantt.Batch) error {
 	if err := r.check.Extend(dst, src); err != nil {
 		return err
 	}
+	r.extendBy(dst, src, nil, nil)
+	return nil
+}
+
+var _ cutrantt.Scaler = (*ring)(nil)
+
+// ExtendScaled implements cutrantt.Scaler. It refuses limbs that are copied.
+func (r *ring) ExtendScaled(dst, src *cutrantt.Batch, pre, post []uint32) error {
+	if err := r.check.Extend(dst, src); err != nil {
+		return err
+	}
+	if pre != nil {
+		if err := r.check.Scalars(src, pre); err != nil {
+			return err
+		}
+	}
+	if post != nil {
+		if err := r.check.Scalars(dst, post); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(dst.Limbs(), func(l int) bool { return slices.Contains(src.Limbs(), l) }) {
+		return cutrantt.ErrNotSupported
+	}
+	r.extendBy(dst, src, pre, post)
+	return nil
+}
+
+// extendBy is Extend, or ExtendScaled, of what was checked.
+func (r *ring) extendBy(dst, src *cutrantt.Batch, pre, post []uint32) {
 	to, from := dst.Limbs(), src.Limbs()
 	k := len(from)
 	s := r.newBasis(r.lookup(from))
+	if pre != nil {
+		s.times(pre)
+	}
 	buf, y, v := newRows(k, r.n)
 	defer buf.put()                     // src may be secret
 	targets := make([]*target, len(to)) // nil for a limb that is copied
 	for j, l := range to {
 		if !slices.Contains(from, l) {
 			targets[j] = r.target(s, r.moduli[l])
+			if post != nil {
+				targets[j].times(post[j])
+			}
 		}
 	}
 	for p := range src.Polys() {
@@ -194,5 +248,4 @@ func (r *ring) Extend(dst, src *cutrantt.Batch) error {
 			}
 		})
 	}
-	return nil
 }

@@ -95,13 +95,11 @@ func (ctx *Context) products(c *chain.Chain, a, b []*cutrantt.Batch) *cutrantt.B
 	onQ, onAux := c.View(t, 0, 3*n, 0, q), c.View(t, 0, 3*n, q, len(ctx.limbs.both))
 	// a modulo B, and b' modulo Q and B. The factor t goes to one factor of each half.
 	x := ctx.joined(c, a)
-	aAux := ctx.extended(c, x, ctx.limbs.aux)
-	c.Do(func() error { return r.MulScalar(aAux, aAux, ctx.tQ[q:]) })
+	aAux := ctx.extended(c, x, ctx.limbs.aux, nil, ctx.tQ[q:])
 	if !slices.Equal(a, b) {
 		x = ctx.joined(c, b)
 	}
 	bQ, bAux := ctx.scaled(c, x)
-	c.Do(func() error { return r.MulScalar(bQ, bQ, ctx.tQ[:q]) })
 	c.Op2(r.Forward, aAux, aAux)
 	c.Op2(r.Forward, bQ, bQ)
 	c.Op2(r.Forward, bAux, bAux)
@@ -126,22 +124,20 @@ func (ctx *Context) joined(c *chain.Chain, cts []*cutrantt.Batch) *cutrantt.Batc
 	return out
 }
 
-// extended returns x, coefficients over some limbs, as centred integers over others.
-func (ctx *Context) extended(c *chain.Chain, x *cutrantt.Batch, limbs []int) *cutrantt.Batch {
+// extended returns x times pre, coefficients over some limbs, as centred integers over others, times post. Of x nothing
+// is left if there is pre.
+func (ctx *Context) extended(c *chain.Chain, x *cutrantt.Batch, limbs []int, pre, post []uint32) *cutrantt.Batch {
 	if c.Err() != nil {
 		return nil
 	}
 	out := c.Result(x.Polys(), limbs, ctx.coeffs())
-	c.Op2(ctx.ring().Extend, out, x)
+	c.Do(func() error { return cutrantt.ExtendScaled(ctx.ring(), out, x, pre, post) })
 	return out
 }
 
-// scaled returns B/Q*x rounded, of x that it overwrites, over Q and over B: (B*x - [B*x]_Q)/Q modulo a prime of B
-// is -[B*x]_Q/Q.
+// scaled returns B/Q*x rounded, of x that it overwrites, times t over Q and as it is over B: (B*x - [B*x]_Q)/Q modulo a
+// prime of B is -[B*x]_Q/Q.
 func (ctx *Context) scaled(c *chain.Chain, x *cutrantt.Batch) (onQ, onAux *cutrantt.Batch) {
-	r := ctx.ring()
-	c.Do(func() error { return r.MulScalar(x, x, ctx.auxQ) })
-	onAux = ctx.extended(c, x, ctx.limbs.aux)
-	c.Do(func() error { return r.MulScalar(onAux, onAux, ctx.minusInv) })
-	return ctx.extended(c, onAux, ctx.limbs.q), onAux
+	onAux = ctx.extended(c, x, ctx.limbs.aux, ctx.auxQ, ctx.minusInv)
+	return ctx.extended(c, onAux, ctx.limbs.q, nil, ctx.tQ[:len(ctx.limbs.q)]), onAux
 }
