@@ -79,8 +79,8 @@ func modelRows(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out), 0o644))
 }
 
-// countRows is "counts N FILE NAME COLUMN...": the first held-out rows of a model of counts, a second apart, under these
-// names of columns.
+// countRows is "counts N FILE NAME COLUMN...": the first held-out rows of a model of counts, a second apart, under
+// these names of columns.
 func countRows(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
