@@ -97,7 +97,10 @@ func (d *device) runWhole(c *program.Circuit, key transport.KeyRef, in []*Cipher
 	if err != nil {
 		return Result{}, err
 	}
-	defer m.ctx.Free(all...)
+	defer func() { m.ctx.Free(all...) }()
+	if all, err = m.lower(all, c.Parameters().MaxLevel()-c.Level()); err != nil {
+		return Result{}, fmt.Errorf("result: %w", err)
+	}
 	size := m.ctx.Parameters().Base().CiphertextBytes(c.Level(), false)
 	room := make([]byte, transport.SealRoom, transport.SealRoom+answer.BodyRoom+len(all)*size+transport.SealTail)
 	room = answer.Begin(room, len(all))
@@ -107,6 +110,23 @@ func (d *device) runWhole(c *program.Circuit, key transport.KeyRef, in []*Cipher
 		}
 	}
 	return Result{Body: room[transport.SealRoom:], Took: time.Since(start), room: room}, nil
+}
+
+// lower switches ciphertexts so many levels down, unless they are there. It frees those that it replaces.
+func (m *models) lower(all []*bfv.Ciphertext, down int) ([]*bfv.Ciphertext, error) {
+	ev := bfv.NewEvaluator(m.ctx, nil)
+	for i, ct := range all {
+		if ct.Down == down {
+			continue
+		}
+		low, err := ev.ModSwitch(ct, down)
+		if err != nil {
+			return all, err
+		}
+		m.ctx.Free(ct)
+		all[i] = low
+	}
+	return all, nil
 }
 
 // computeWhole returns the ciphertexts of a result. The caller holds the lock.

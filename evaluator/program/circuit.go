@@ -28,7 +28,7 @@ type Circuit struct {
 	// compared is what private_less compares; nil for other programs.
 	compared *Comparison
 	across   *across // of a program across the devices of a class; nil for others
-	lowered  int     // of a model, the level of its result
+	lowered  int     // of whole numbers, the level of the result
 }
 
 var _ Routine = (*Circuit)(nil)
@@ -189,7 +189,7 @@ func (c *Circuit) Output() Output { return c.out }
 
 // Level and Scale are those of the result.
 func (c *Circuit) Level() int {
-	if c.prog.Model != nil {
+	if c.Whole() {
 		return c.lowered
 	}
 	return c.last().level

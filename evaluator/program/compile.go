@@ -204,6 +204,11 @@ func compareWindows(prog Source, params henc.Parameters) (*Circuit, error) {
 	for _, in := range []Input{compared.Less, compared.Than} {
 		c.steps = append(c.steps, step{op: stepInput, in: in, level: params.MaxLevel(), scale: henc.DefaultT})
 	}
+	c.lowered = params.MaxLevel()
+	// With a bit to spare the noise takes half of what decryption removes, and so does the rounding at the lowest level.
+	if p, err := bfv.NewParameters(params, henc.DefaultT); err == nil && compared.Window.Budget(p) >= 1 {
+		c.lowered = p.LowestLevel()
+	}
 	return c, nil
 }
 
