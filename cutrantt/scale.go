@@ -10,8 +10,8 @@ type Scaler interface {
 }
 
 // ExtendScaled is Ring.Extend of src, limb i times pre[i], after which limb i of dst is multiplied by post[i]; nil
-// stands for ones. The residues equal those of MulScalar, Extend and MulScalar bit for bit. What src holds afterwards is
-// unspecified if there is pre. It fails as these do.
+// stands for ones. The residues equal those of MulScalar, Extend and MulScalar bit for bit. What src holds afterwards
+// is unspecified if there is pre. It fails as these do.
 func ExtendScaled(r Ring, dst, src *Batch, pre, post []uint32) error {
 	if s, ok := r.(Scaler); ok {
 		if err := s.ExtendScaled(dst, src, pre, post); !errors.Is(err, ErrNotSupported) {

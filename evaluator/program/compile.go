@@ -205,7 +205,8 @@ func compareWindows(prog Source, params henc.Parameters) (*Circuit, error) {
 		c.steps = append(c.steps, step{op: stepInput, in: in, level: params.MaxLevel(), scale: henc.DefaultT})
 	}
 	c.lowered = params.MaxLevel()
-	// With a bit to spare the noise takes half of what decryption removes, and so does the rounding at the lowest level.
+	// With a bit to spare the noise takes half of what decryption removes, and the rounding at the lowest level takes
+	// no more than the other half.
 	if p, err := bfv.NewParameters(params, henc.DefaultT); err == nil && compared.Window.Budget(p) >= 1 {
 		c.lowered = p.LowestLevel()
 	}
