@@ -157,9 +157,9 @@ func TestBootstrapNeeds(t *testing.T) {
 		keys    int
 		largest float64 // GiB
 	}{
-		{"boot15", keyset.BootstrapFast, 29, 0.95},
+		{"boot15", keyset.BootstrapFast, 46, 1.55},
 		{"boot15", keyset.BootstrapSmall, 20, 0.65},
-		{"boot16", keyset.BootstrapFast, 33, 3.5},
+		{"boot16", keyset.BootstrapFast, 47, 3.5},
 		{"boot16", keyset.BootstrapSmall, 21, 1.5},
 	} {
 		p := params(t, c.params)
@@ -169,7 +169,7 @@ func TestBootstrapNeeds(t *testing.T) {
 		}
 		n, err := Needs{Rotations: []int{3}, NoRelinearise: true, Bootstrap: c.kind}.normalise(p)
 		if err != nil || !n.Conjugation || n.NoRelinearise || !slices.IsSorted(n.Rotations) ||
-			n.Rotations[0] < 1 || n.Rotations[len(n.Rotations)-1] != p.Slots()-8 || !slices.Contains(n.Rotations, 3) {
+			n.Rotations[0] < 1 || n.Rotations[len(n.Rotations)-1] != p.Slots()-16 || !slices.Contains(n.Rotations, 3) {
 			t.Errorf("%s, %s: %+v, %v", c.params, c.kind, n, err)
 		}
 	}
