@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"sync"
@@ -39,6 +40,7 @@ type Agent struct {
 	bootID  []byte
 	link    link
 	device  device
+	shown   atomic.Pointer[tls.Config] // what the connection to the broker is made with; nil: another one
 	// duplicates are other boards with this identity.
 	duplicates duplicates
 	meter      *sensor.Meter // of energy

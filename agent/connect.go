@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -82,6 +84,14 @@ func (a *Agent) options(background bool) (mqtt.Options, error) {
 	if err != nil {
 		return mqtt.Options{}, err
 	}
+	if files := o.TLSSource; files != nil {
+		o.TLSSource = func() *tls.Config {
+			conf := files()
+			a.shown.Store(conf)
+			return conf
+		}
+		a.shown.Store(files())
+	}
 	o.Will = func() (transport.Message, error) { return a.status(false) }
 	o.Birth = func() (transport.Message, error) { return a.status(true) }
 	o.Background, o.MaxPending, o.Filters = background, receiveMaximum, a.filters()
@@ -102,7 +112,8 @@ const statusRoom = 1 << 10
 func (a *Agent) status(online bool) (transport.Message, error) {
 	keys := a.current()
 	st := transport.Status{Online: online, Version: a.deps.Version, Streams: a.streamStatus(),
-		Since: a.since.wall.UnixNano(), KeyID: keys.ID, KeyEpoch: keys.Epoch}
+		Since: a.since.wall.UnixNano(), KeyID: keys.ID, KeyEpoch: keys.Epoch,
+		CertificateEnd: a.certificateEnd()}
 	st.Fit(min(int(a.cfg.Broker.ChunkSize), transport.DefaultChunkSize) - statusRoom)
 	body, err := transport.MarshalStatus(st)
 	if err != nil {
@@ -130,6 +141,65 @@ func (a *Agent) status(online bool) (transport.Message, error) {
 	}
 	return transport.Message{Topic: transport.StatusTopic(a.cfg.Broker.TopicPrefix, a.cfg.Device), Payload: payload,
 		Retain: true}, nil
+}
+
+// certificateEnd returns the end of the client certificate that the broker is shown, as a renewal left it, in
+// Unix nanoseconds; 0: it is shown none.
+func (a *Agent) certificateEnd() int64 {
+	conf := a.shown.Load()
+	if conf == nil || conf.GetClientCertificate == nil {
+		return 0
+	}
+	cert, err := conf.GetClientCertificate(&tls.CertificateRequestInfo{})
+	if err != nil || cert.Leaf == nil || cert.Leaf.NotAfter.Unix() < 0 || cert.Leaf.NotAfter.Year() > 2261 {
+		return 0 // what is wrong with it is told elsewhere
+	}
+	return cert.Leaf.NotAfter.UnixNano()
+}
+
+// renewalEvery is how often an agent looks whether its client certificate was renewed.
+const renewalEvery = 30 * time.Second
+
+// announceRenewals publishes a birth message for each renewal of the client certificate, until stop is called. The
+// connection goes on meanwhile, so nothing else would tell of it.
+func (a *Agent) announceRenewals(ctx context.Context, client transport.Client) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(renewalEvery)
+		defer tick.Stop()
+		a.renewals(ctx, client, tick.C)
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// renewals looks at each tick.
+func (a *Agent) renewals(ctx context.Context, client transport.Client, look <-chan time.Time) {
+	told := a.certificateEnd()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look:
+		}
+		end := a.certificateEnd()
+		if end == told || !client.Connected() {
+			continue
+		}
+		told = end
+		a.announce(ctx, client)
+	}
+}
+
+// announce publishes a birth message beside that of the connection.
+func (a *Agent) announce(ctx context.Context, client transport.Client) {
+	m, err := a.status(true)
+	if err == nil {
+		err = client.Publish(ctx, m.Topic, m.Payload, m.Retain)
+	}
+	if err != nil && ctx.Err() == nil {
+		a.log.Warn("birth message not published", "error", err)
+	}
 }
 
 // streamStatus describes the streams for the status message, as many as it can name.

@@ -238,6 +238,10 @@ func TestLastWill(t *testing.T) {
 	wait(1)
 	(<-first).Close()
 	_, status := opened(t, s.keys, "board1", wait(3))
+	end, err := tlsutil.Files{Cert: filepath.Join(s.dir, "client.pem")}.CertificateEnd()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var online []bool
 	for _, o := range status {
 		st, err := transport.UnmarshalStatus(o.Body)
@@ -245,6 +249,9 @@ func TestLastWill(t *testing.T) {
 			t.Fatal(err)
 		}
 		online = append(online, st.Online)
+		if st.CertificateEnd != end.UnixNano() {
+			t.Errorf("the certificate ends %d, the status says %d", end.UnixNano(), st.CertificateEnd)
+		}
 	}
 	// The will can overtake neither birth of its own connection, but the second
 	// birth may come before the broker has noticed the loss of the first.

@@ -86,8 +86,7 @@ func (a *Agent) watchDuplicates(ctx context.Context, client transport.Client) (s
 		a.log.Error("cannot watch for a second board with this identity", "error", err)
 		return func() {}
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
-		Kinds: []transport.Kind{transport.KindStatus}, NoReplay: true, TopicPrefix: a.cfg.Broker.TopicPrefix})
+	v, err := transport.NewStatusVerifier(trust, a.cfg.Broker.TopicPrefix)
 	if err != nil {
 		a.log.Error("cannot watch for a second board with this identity", "error", err)
 		return func() {}
@@ -115,22 +114,14 @@ func (a *Agent) watchDuplicates(ctx context.Context, client transport.Client) (s
 // overheard takes a message on the device's own status topic, and reports whether it is
 // of another board that should learn of this one.
 func (a *Agent) overheard(v *transport.Verifier, d transport.Delivery) (answer bool) {
-	sealed, err := transport.ReadWhole(d.Payload, transport.DefaultChunkSize)
+	st, err := transport.OpenStatus(v, d)
 	if err != nil {
 		return false // anybody may write there
 	}
-	obj, err := v.OpenFrom(d.Topic, sealed)
-	if err != nil {
-		return false
-	}
-	st, err := transport.UnmarshalStatus(obj.Body)
-	if err != nil {
-		return false
-	}
-	news, later := a.duplicates.note(&obj.Meta, st.Online, d.Retained, a.since.wall)
+	news, later := a.duplicates.note(&st.Object.Meta, st.Online, d.Retained, a.since.wall)
 	if news {
 		a.log.Error("another board sends with this device's name and signing key; give one of them its own identity",
-			"boot_epoch", obj.Meta.BootEpoch, "started", time.Unix(0, st.Since).UTC(), "own_boot_epoch", a.state.Boot())
+			"boot_epoch", st.Object.Meta.BootEpoch, "started", time.Unix(0, st.Since).UTC(), "own_boot_epoch", a.state.Boot())
 	}
 	return news && later
 }
@@ -143,11 +134,5 @@ func (a *Agent) answerDuplicate(ctx context.Context, client transport.Client) {
 	if a.clock.Sleep(ctx, answerDelay) != nil {
 		return
 	}
-	m, err := a.status(true)
-	if err == nil {
-		err = client.Publish(ctx, m.Topic, m.Payload, m.Retain)
-	}
-	if err != nil && ctx.Err() == nil {
-		a.log.Warn("birth message not published", "error", err)
-	}
+	a.announce(ctx, client)
 }

@@ -93,7 +93,7 @@ func (a *Agent) start(ctx context.Context, connected bool) (_ *running, err erro
 	r.sampling, r.stopSampling = context.WithCancel(ctx)
 	r.delivering, r.stopDelivery = context.WithCancel(context.WithoutCancel(ctx))
 	r.release = append(r.release, r.stopSampling, r.deliver(ctx), a.listen(ctx, r.client),
-		a.watchDuplicates(ctx, r.client))
+		a.watchDuplicates(ctx, r.client), a.announceRenewals(ctx, r.client))
 	if a.deps.OnReady != nil {
 		a.deps.OnReady()
 	}

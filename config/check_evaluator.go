@@ -190,6 +190,10 @@ func (c *checker) keyHolder(k *KeyHolder) {
 
 // console checks where the page of results is served: other machines reach it over TLS only.
 func (c *checker) console(page *Console) {
+	if page.Enrolment != nil && len(page.Devices) > 0 {
+		c.Fail("console.devices", "the boards are those of the evaluator that console.enrolment names",
+			"leave out one of console.devices and console.enrolment")
+	}
 	if (page.Cert == "") != (page.Key == "") {
 		c.Fail("console.cert", "cert and key belong together", "give both, or neither on 127.0.0.1")
 		return

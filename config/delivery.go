@@ -273,6 +273,9 @@ type Console struct {
 	KeepSealed Size `yaml:"keep_sealed"`
 	// Enrolment shows boards that ask to join a class; nil: the page does not know of them.
 	Enrolment *ConsoleEnrolment `yaml:"enrolment"`
+	// Devices are files, or directories of files, that list boards as Evaluator.Enrolled does; the page shows
+	// what these boards say of themselves. With Enrolment it is empty: the evaluator's devices are these boards.
+	Devices OneOrMore `yaml:"devices" cfg:"path,one"`
 }
 
 // ConsoleEnrolment names the operator's files on the machine of a key holder.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -35,8 +36,9 @@ func (e Enrolment) where() string { return fmt.Sprintf("%s:%d", e.File, e.Line) 
 // A Roll reads the devices that Evaluator.Enrolled names. It reads a file again only if that
 // has changed. It is not safe for concurrent use.
 type Roll struct {
-	cfg   *Evaluator
-	files map[string]*enrolledFile
+	cfg      *Evaluator
+	files    map[string]*enrolledFile
+	anyClass bool
 }
 
 // enrolledFile is a file as it was read.
@@ -49,6 +51,14 @@ type enrolledFile struct {
 
 // NewRoll returns the Roll of a configuration, which has been checked. It has read nothing.
 func NewRoll(cfg *Evaluator) *Roll { return &Roll{cfg: cfg, files: map[string]*enrolledFile{}} }
+
+// NewDeviceRoll returns the Roll of a key holder's page, for files as in Console.Devices: it takes devices of any
+// class. It has read nothing.
+func NewDeviceRoll(paths []string) *Roll {
+	r := NewRoll(&Evaluator{Enrolled: paths})
+	r.anyClass = true
+	return r
+}
 
 // Read returns the devices that can be taken, in the order of the files and of their names,
 // and what is wrong with others. Of two entries that contradict each other the first counts;
@@ -83,6 +93,24 @@ func (r *Roll) Read() (devices []Enrolment, faults []*Error) {
 		}
 	}
 	return devices, faults
+}
+
+// Stamp returns a text that differs after a change of the files. It reads none of them.
+func (r *Roll) Stamp() string {
+	sum := sha256.New()
+	for _, path := range r.cfg.Enrolled {
+		names, err := enrolledNames(path)
+		fmt.Fprintln(sum, len(names), err)
+		for _, name := range names {
+			if info, err := os.Stat(name); err != nil {
+				fmt.Fprintln(sum, name, err)
+			} else {
+				// What has just changed may change again within the resolution of its time.
+				fmt.Fprintln(sum, name, info.Size(), info.ModTime(), time.Since(info.ModTime()) > settled)
+			}
+		}
+	}
+	return string(sum.Sum(nil))
 }
 
 // FindDevice looks for a device in Evaluator.Devices, and then in the files of
@@ -265,6 +293,7 @@ func (e *Enrolment) set(line string) (part, cause, remedy string) {
 // members are the devices that were found so far, by name and by key.
 type members struct {
 	cfg     *Evaluator
+	all     bool // classes are taken
 	classes []string
 	names   map[string]string // where each stands
 	keys    map[string]string
@@ -272,7 +301,7 @@ type members struct {
 }
 
 func (r *Roll) members() *members {
-	m := &members{cfg: r.cfg, names: map[string]string{}, keys: map[string]string{}}
+	m := &members{cfg: r.cfg, all: r.anyClass, names: map[string]string{}, keys: map[string]string{}}
 	for _, c := range r.cfg.Classes {
 		m.classes = append(m.classes, c.Name)
 	}
@@ -298,7 +327,7 @@ func (m *members) refuse(f *enrolledFile, d Enrolment) *Error {
 	case d.Name == m.cfg.Name:
 		return fail(fmt.Sprintf("the evaluator has the name %q too, so their status and receipts cannot be told apart",
 			d.Name), "give the evaluator another name")
-	case !slices.Contains(m.classes, d.Class):
+	case !m.all && !slices.Contains(m.classes, d.Class):
 		return fail(fmt.Sprintf("device %q: %s", d.Name, unknownClass(d.Class)), classRemedy(d.Class, m.classes))
 	case m.n >= MaxEnrolled:
 		return fail(fmt.Sprintf("more than %d devices are enrolled", MaxEnrolled), "divide them among evaluators")

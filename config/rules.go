@@ -118,6 +118,7 @@ var fieldRules = map[string]rule.Value{
 	"Tier.Every": rule.Between(time.Second, 31*24*time.Hour),
 	"Tier.Keep":  rule.Between(time.Hour, 100*365*24*time.Hour),
 
+	"Console.Devices":    rule.Value{}.Distinct("path"),
 	"Console.Listen":     pageRule,
 	"Console.Session":    rule.Between(time.Minute, 30*24*time.Hour),
 	"Console.KeepSealed": rule.Between(MiB, 1024*GiB),

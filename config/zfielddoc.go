@@ -82,6 +82,7 @@ var fieldDoc = map[string]string{
 	"Class.Streams":              "what every device of the class sends",
 	"Console":                    "Console is the page that \"results serve\" shows in a browser.",
 	"Console.Cert":               "certificate of the page, PEM",
+	"Console.Devices":            "files of enrolled boards as in enrolled, or directories of them: the page shows version, connection and certificate of these boards (how). Not with enrolment, which names them already",
 	"Console.Enrolment":          "shows boards that ask to join a class",
 	"Console.KeepSealed":         "bytes of sealed results that are kept for the proof view; the oldest make room",
 	"Console.Key":                "its private key",

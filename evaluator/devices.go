@@ -38,9 +38,9 @@ type devices struct {
 
 // said is the newest birth message of a device.
 type said struct {
-	boot, sequence uint64
-	status         *transport.Status
-	differs        []string // from this configuration
+	order   transport.StatusOrder
+	status  *transport.Status
+	differs []string // from this configuration
 }
 
 // standing is how the windows of a stream fare.
@@ -60,15 +60,12 @@ const (
 	refusedForAll = time.Minute
 	refusalLasts  = time.Hour
 	silentAfter   = time.Minute
-	maxStatus     = 128 << 10
 )
 
 // newDevices returns what listens to the birth messages of the devices whose streams
 // programs read.
 func newDevices(cfg *config.Evaluator, keys map[transport.KeyRef]keyEpoch, r *roster) (*devices, error) {
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: r.trust,
-		Kinds:    []transport.Kind{transport.KindStatus},
-		NoReplay: true, MaxObject: maxStatus, TopicPrefix: cfg.Broker.TopicPrefix})
+	v, err := transport.NewStatusVerifier(r.trust, cfg.Broker.TopicPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -102,29 +99,24 @@ func (d *devices) heard(msg transport.Delivery) {
 	if d.roster.strange("st", msg.Topic) {
 		return // of another evaluator's device, or of an evaluator
 	}
-	sealed, err := transport.ReadWhole(msg.Payload, maxStatus)
-	var obj *transport.Object
-	if err == nil {
-		obj, err = d.verifier.OpenFrom(msg.Topic, sealed)
-	}
-	var st *transport.Status
-	if err == nil {
-		st, err = transport.UnmarshalStatus(obj.Body)
-	}
+	st, err := transport.OpenStatus(d.verifier, msg)
 	if err != nil {
-		d.refuse(msg.Topic, d.explain(msg.Topic, sealed, err))
+		d.refuse(msg.Topic, d.explain(msg.Topic, st.Sealed, err))
 		return
 	}
-	m, now := &obj.Meta, &said{obj.Meta.BootEpoch, obj.Meta.Sequence, st, nil}
-	now.differs = d.differences(m.Device, st)
+	m, now := &st.Object.Meta, &said{status: st.Status}
+	now.differs = d.differences(m.Device, st.Status)
 	if st.Online {
-		if _, news := d.duplicates.birth(obj.Signer, m); news {
+		if _, news := d.duplicates.birth(st.Object.Signer, m); news {
 			d.toldTwice(m)
 		}
 	}
 	d.mu.Lock()
 	before := d.said[m.Device]
-	if before != nil && (m.BootEpoch < before.boot || m.BootEpoch == before.boot && m.Sequence < before.sequence) {
+	if before != nil {
+		now.order = before.order
+	}
+	if !now.order.Take(st) {
 		d.mu.Unlock()
 		return // an earlier one, which somebody kept
 	}

@@ -42,7 +42,7 @@ func (r *rig) heard(device string, sequence uint64) {
 		r.service.devices.mu.Lock()
 		defer r.service.devices.mu.Unlock()
 		s := r.service.devices.said[device]
-		return s != nil && s.sequence == sequence
+		return s != nil && s.order.Newest() == sequence
 	})
 }
 

@@ -140,7 +140,7 @@ func FuzzMeta(f *testing.F) {
 
 func FuzzStatus(f *testing.F) {
 	b, err := MarshalStatus(Status{Online: true, Version: "1.2", Since: 5, KeyID: [16]byte{1}, KeyEpoch: 2,
-		Streams: []StreamStatus{{Name: "a"},
+		CertificateEnd: 7, Streams: []StreamStatus{{Name: "a"},
 			{Name: "b", Params: "p", LogScale: 30, Packing: "real", Samples: 8, Every: 1e9,
 				Channels: []ChannelStatus{{Name: "c", Unit: "1", Max: 0.1}}}}})
 	if err != nil {

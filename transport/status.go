@@ -20,6 +20,9 @@ type Status struct {
 	Since    int64          // start of the process, unix nanoseconds
 	KeyID    [16]byte       // key set that the sender encrypts under; zeros: none
 	KeyEpoch uint32         // of that key set
+	// CertificateEnd is the end of the validity of the TLS client certificate that the sender shows to the
+	// broker, unix nanoseconds; 0: it shows none, or is older than the field.
+	CertificateEnd int64
 }
 
 // StreamStatus is a stream as its sender describes it. One without channels is
@@ -80,6 +83,9 @@ func (s *Status) validate() error {
 	}
 	if s.KeyID == [16]byte{} && s.KeyEpoch != 0 {
 		return fmt.Errorf("%w: status: key epoch %d without a key set", ErrMalformed, s.KeyEpoch)
+	}
+	if s.CertificateEnd < 0 {
+		return fmt.Errorf("%w: status: a certificate that ended before 1970", ErrMalformed)
 	}
 	for i := range s.Streams {
 		if err := s.Streams[i].validate(); err != nil {
@@ -158,7 +164,8 @@ func MarshalStatus(s Status) ([]byte, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	w := wireStatus{Online: s.Online, Version: s.Version, Since: s.Since, Format: statusFormat, KeyEpoch: s.KeyEpoch}
+	w := wireStatus{Online: s.Online, Version: s.Version, Since: s.Since, Format: statusFormat, KeyEpoch: s.KeyEpoch,
+		CertificateEnd: s.CertificateEnd}
 	if s.KeyID != [16]byte{} {
 		w.KeyID = s.KeyID[:]
 	}
@@ -197,7 +204,8 @@ func UnmarshalStatus(b []byte) (*Status, error) {
 	if len(w.KeyID) != 0 && len(w.KeyID) != 16 {
 		return nil, fmt.Errorf("%w: status: key set id of %d bytes", ErrMalformed, len(w.KeyID))
 	}
-	s := Status{Online: w.Online, Version: w.Version, Since: w.Since, KeyEpoch: w.KeyEpoch}
+	s := Status{Online: w.Online, Version: w.Version, Since: w.Since, KeyEpoch: w.KeyEpoch,
+		CertificateEnd: w.CertificateEnd}
 	copy(s.KeyID[:], w.KeyID)
 	for _, st := range w.Streams {
 		s.Streams = append(s.Streams, StreamStatus(st))
@@ -219,6 +227,8 @@ type wireStatus struct {
 	Format   uint64             `cbor:"4,keyasint"`
 	KeyID    []byte             `cbor:"5,keyasint,omitempty"`
 	KeyEpoch uint32             `cbor:"6,keyasint,omitempty"`
+
+	CertificateEnd int64 `cbor:"7,keyasint,omitempty"`
 }
 
 type wireStreamStatus struct {
@@ -233,3 +243,66 @@ type wireStreamStatus struct {
 
 	Resolutions []float64 `cbor:"8,keyasint,omitempty"`
 }
+
+// StatusMessage is a status as it came from the broker.
+type StatusMessage struct {
+	*Status
+	Object *Object
+	Sealed []byte // there if the message held an object, also if that is refused
+}
+
+// NewStatusVerifier returns what OpenStatus takes for the devices of a trust store. Which status is the newest
+// of its device is left to a StatusOrder.
+func NewStatusVerifier(trust *TrustStore, prefix string) (*Verifier, error) {
+	v, err := NewVerifier(VerifierOptions{Trust: trust, Kinds: []Kind{KindStatus}, NoReplay: true,
+		MaxObject: maxSealedStatus, TopicPrefix: prefix})
+	if err == nil {
+		v.keys = nil // a device sends a status too rarely for a table of its key
+	}
+	return v, err
+}
+
+const maxSealedStatus = 128 << 10
+
+// OpenStatus opens a message of a status topic: one chunk with a status that the device of the topic has signed.
+// The message is never nil.
+func OpenStatus(v *Verifier, d Delivery) (*StatusMessage, error) {
+	m := &StatusMessage{}
+	var err error
+	if m.Sealed, err = ReadWhole(d.Payload, maxSealedStatus); err != nil {
+		return m, err
+	}
+	if m.Object, err = v.OpenFrom(d.Topic, m.Sealed); err != nil {
+		return m, err
+	}
+	m.Status, err = UnmarshalStatus(m.Object.Body)
+	return m, err
+}
+
+// StatusOrder tells the newest status of one device from those that somebody kept. The zero value has had none.
+//
+// A last will has a smaller number than the birth message of its connection, which is made after it. So of the
+// numbers before the newest, an offline status counts if it was made after the status before the newest.
+type StatusOrder struct {
+	had                   bool
+	boot, sequence, first uint64 // first: the least number of a last will that counts
+}
+
+// Take reports whether a status is as new as any before, and remembers it if so.
+func (o *StatusOrder) Take(m *StatusMessage) bool {
+	boot, sequence := m.Object.Meta.BootEpoch, m.Object.Meta.Sequence
+	switch {
+	case !o.had || boot > o.boot:
+		*o = StatusOrder{had: true, boot: boot, sequence: sequence}
+	case boot < o.boot:
+		return false
+	case sequence > o.sequence:
+		o.first, o.sequence = o.sequence+1, sequence
+	case sequence < o.sequence:
+		return !m.Online && sequence >= o.first
+	}
+	return true
+}
+
+// Newest returns the number of the newest status, 0 before any.
+func (o *StatusOrder) Newest() uint64 { return o.sequence }

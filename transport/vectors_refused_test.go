@@ -402,6 +402,10 @@ func (h *hostile) bodies(t *testing.T, v messageVectors) {
 			"unsupported_version"},
 		{"status", "key epoch without a key set", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"),
 			{3, 0, 4, 2, 6, 1}}, nil), "malformed"},
+		{"status", "end of a certificate, 0", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {3, 0, 4, 2, 7, 0}},
+			nil), "malformed"},
+		{"status", "end of a certificate before 1970", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"),
+			{3, 0, 4, 2, 7, 0x20}}, nil), "malformed"},
 		{"status", "parameters without channels", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"),
 			{2, 0x81, 0xa2, 0}, cborText("a"), {1}, cborText("p"), {3, 0, 4, 2}}, nil), "malformed"},
 	} {

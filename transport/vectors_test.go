@@ -207,6 +207,8 @@ func vectorObjects() []vectorObject {
 		{Object: fill(5), Outcome: Working}}}
 	ask := Ask{To: "cloud-1", Items: []AskItem{{Object: fill(3), Topic: "hencedge/v1/up/board-7/vibration", Total: 11,
 		Size: 1_200_000}}}
+	shown := status
+	shown.CertificateEnd = 1_800_000_000_000_000_000
 	placed, placedStatus := vectorReading(), status
 	placed.Sequence, placed.Place = 4712, 5
 	placedStatus.Streams = slices.Clone(status.Streams)
@@ -223,6 +225,7 @@ func vectorObjects() []vectorObject {
 		{"ask", of(at, KindAsk), must(MarshalAsk(ask)), -19, contentOf(ask)},
 		{"reading-placed", placed, ramp(40), -19, nil},
 		{"status-placed", of(at, KindStatus), must(MarshalStatus(placedStatus)), -19, contentOf(placedStatus)},
+		{"status-certificate", of(at, KindStatus), must(MarshalStatus(shown)), -19, contentOf(shown)},
 	}
 	return append(append(list, vectorResults()...), vectorPack())
 }
@@ -314,8 +317,12 @@ func contentOf(body any) any {
 			}
 			streams = append(streams, stream)
 		}
-		return map[string]any{"online": b.Online, "version": b.Version, "streams": streams, "since_ns": b.Since,
+		out := map[string]any{"online": b.Online, "version": b.Version, "streams": streams, "since_ns": b.Since,
 			"key_id": hex.EncodeToString(b.KeyID[:]), "key_epoch": b.KeyEpoch}
+		if b.CertificateEnd > 0 {
+			out["certificate_end_ns"] = b.CertificateEnd
+		}
+		return out
 	case Receipt:
 		items := []any{}
 		for _, it := range b.Items {

@@ -203,8 +203,15 @@ func (b *browsing) alarm(*testscript.TestScript, []string) {
 
 func (b *browsing) fleet(*testscript.TestScript, []string) {
 	b.page.Click("nav a[data-path=fleet]")
-	b.page.See("1 device")
+	b.page.See("2 devices")
 	b.page.See("load, mean, spread")
+	b.page.Wait("what the boards say of themselves", `(() => {
+		const rows = [...document.querySelectorAll('tbody tr')].map((r) => [...r.children].map((c) => c.innerText));
+		return rows.length === 2 && rows[0][1] === 'online' && /[0-9a-z]/.test(rows[0][2]) && rows[0][3] === 'not told' &&
+			rows[1][0] === 'spare' && rows[1][1] === 'not heard of' && rows[1][3] === '–' && rows[1][5] === '–';
+	})()`)
+	b.page.Click("button[data-sort=state]")
+	b.page.Wait("the order", "document.querySelector('tbody tr').innerText.startsWith('spare')")
 	b.page.Click("button[data-sort=delay]")
 	b.page.Wait("the order", "document.querySelector('th[aria-sort=ascending]')?.textContent.startsWith('Delay')")
 	b.shoot("devices")
@@ -338,8 +345,10 @@ func (b *browsing) refuse(_ *testscript.TestScript, args []string) {
 // enrolled is "enrolled DEVICE": results of the device come.
 func (b *browsing) enrolled(_ *testscript.TestScript, args []string) {
 	b.page.Click("nav a[data-path=fleet]")
-	b.page.See("1 device")
-	b.page.See(args[0])
+	b.page.Wait("its program", fmt.Sprintf(`[...document.querySelectorAll('tbody tr')].some((r) =>
+		r.innerText.startsWith(%q) && /used/.test(r.innerText))`, args[0]))
+	b.page.Wait("what the board says of itself", fmt.Sprintf(`[...document.querySelectorAll('tbody tr')].some((r) =>
+		r.innerText.startsWith(%q) && /online/.test(r.innerText))`, args[0]))
 }
 
 // looks takes pictures: dark, light, and on a phone, where nothing may be wider than the screen.

@@ -263,7 +263,7 @@ class Messages(unittest.TestCase):
         self.assertEqual(wire.key_id(self.public).hex(), k["cose_key_id"])
 
     def test_sealed(self):
-        bodies = {"status": wire.status, "status-placed": wire.status, "receipt": wire.receipt, "ask": wire.ask}
+        bodies = {"status": wire.status, "status-placed": wire.status, "status-certificate": wire.status, "receipt": wire.receipt, "ask": wire.ask}
         for v in self.file["sealed"]:
             with self.subTest(v["name"]):
                 s = wire.Sealed(unhex(v["sealed"])).open(self.trusted)
@@ -317,7 +317,7 @@ class Messages(unittest.TestCase):
 
     def test_refused(self):
         readers = {"sealed": lambda raw: wire.Sealed(raw).open(self.trusted), "chunk": wire.Chunk,
-                   "status": wire.status, "status-placed": wire.status, "receipt": wire.receipt, "ask": wire.ask, "pack": lambda raw: wire.pack(pack.header, raw)}
+                   "status": wire.status, "status-placed": wire.status, "status-certificate": wire.status, "receipt": wire.receipt, "ask": wire.ask, "pack": lambda raw: wire.pack(pack.header, raw)}
         pack = wire.Sealed(unhex(self.file["sealed"][-1]["sealed"])).open(self.trusted)
         for v in self.file["refused"]:
             with self.subTest(v["name"], what=v["what"]):

@@ -16,7 +16,7 @@ import (
 	"github.com/hencedge/hencedge/keyholder/store"
 )
 
-// Options configure a Console. All but Show, Desk and Now are required.
+// Options configure a Console. All but Show, Desk, Enrolled and Now are required.
 type Options struct {
 	Holder *config.KeyHolder // with its defaults, Console and State included
 	// Reader reads sealed results again, for the proof view. It stays open longer than the
@@ -26,9 +26,11 @@ type Options struct {
 	History *store.Store
 	Tally   *keyholder.Tally
 	Logger  *slog.Logger
-	Show    *Show            // nil: not the demo
-	Desk    Desk             // nil: the page does not know of boards that ask
-	Now     func() time.Time // nil: time.Now
+	Show    *Show // nil: not the demo
+	Desk    Desk  // nil: the page does not know of boards that ask
+	// Enrolled are boards of which the page shows what they say of themselves; nil: of none. Call ListenBoards.
+	Enrolled Enrolled
+	Now      func() time.Time // nil: time.Now
 }
 
 // Console is the page and what it shows. It is safe for concurrent use.

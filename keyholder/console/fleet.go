@@ -26,6 +26,7 @@ type fleet struct {
 	devices map[string]*device
 	known   map[string][]string // the devices of a program without a class, by evaluator and program
 	asked   time.Time           // when the approvals were read last
+	words   words
 }
 
 // newest is the newest result of a series.
@@ -47,6 +48,12 @@ type device struct {
 	Late     uint64   `json:"late"`    // results that came out of order or again
 	Epoch    uint32   `json:"epoch"`
 	Worker   string   `json:"evaluator"`
+
+	// What an enrolled board says of itself.
+	Enrolled    bool     `json:"enrolled"`
+	State       string   `json:"state"` // "" before it said anything
+	Version     string   `json:"version"`
+	Certificate *float64 `json:"certificate"` // end of its client certificate, Unix milliseconds
 }
 
 // maxSeries bounds the series that are remembered: evaluators name the devices.
@@ -193,6 +200,11 @@ var orders = map[string]func(a, b *device) int{
 	"gaps":    func(a, b *device) int { return cmp.Compare(a.Gaps, b.Gaps) },
 	"missing": func(a, b *device) int { return cmp.Compare(a.Missing, b.Missing) },
 	"late":    func(a, b *device) int { return cmp.Compare(a.Late, b.Late) },
+	"version": func(a, b *device) int { return cmp.Compare(a.Version, b.Version) },
+	"state":   func(a, b *device) int { return cmp.Compare(a.State, b.State) },
+	"certificate": func(a, b *device) int { // those that show none come before all others
+		return cmp.Compare(orLeast(a.Certificate), orLeast(b.Certificate))
+	},
 }
 
 func orLeast(v *float64) float64 {
@@ -202,16 +214,28 @@ func orLeast(v *float64) float64 {
 	return *v
 }
 
-// table returns the devices whose name or programs hold a text, in an order. counts says that
-// the order needs what is missing, which is left out else.
+// table returns the devices whose name, programs or version hold a text, or whose state it is, in an order. counts
+// says that the order needs what is missing, which is left out else.
 func (f *fleet) table(text string, order func(a, b *device) int, down, counts bool) []*device {
 	f.mu.Lock()
 	text = strings.ToLower(text)
-	copies := make([]device, 0, len(f.devices))
-	for _, d := range f.devices {
+	copies := make([]device, 0, max(len(f.devices), len(f.words.by)))
+	take := func(d device) {
+		if w := f.words.by[d.Name]; w != nil {
+			w.add(&d)
+		}
 		holds := func(name string) bool { return strings.Contains(strings.ToLower(name), text) }
-		if text == "" || holds(d.Name) || slices.ContainsFunc(d.Programs, holds) {
-			copies = append(copies, *d)
+		if text == "" || text == d.State || holds(d.Name) || holds(d.Version) ||
+			slices.ContainsFunc(d.Programs, holds) {
+			copies = append(copies, d)
+		}
+	}
+	for _, d := range f.devices {
+		take(*d)
+	}
+	for name := range f.words.by {
+		if f.devices[name] == nil {
+			take(device{Name: name, Programs: []string{}})
 		}
 	}
 	f.mu.Unlock()
@@ -273,5 +297,9 @@ func (c *Console) fleetTable(w http.ResponseWriter, r *http.Request) {
 	if !counts {
 		c.fleet.lost(page)
 	}
-	answer(w, map[string]any{"total": len(rows), "now": millis(c.now()), "rows": page})
+	out := map[string]any{"total": len(rows), "now": millis(c.now()), "rows": page, "enrolled": c.o.Enrolled != nil}
+	if c.o.Enrolled != nil {
+		out["trouble"] = c.fleet.trouble()
+	}
+	answer(w, out)
 }

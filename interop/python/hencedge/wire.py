@@ -366,14 +366,17 @@ def status(body):
     check_format(body)
     r = cbor.Reader(body)
     f = r.fields({0: r.boolean, 1: r.text, 2: lambda: streams(r), 3: r.integer, 4: r.unsigned, 5: lambda: r.bytes(16),
-                  6: lambda: r.unsigned(2 ** 32 - 1)}, optional=(2, 5, 6))
+                  6: lambda: r.unsigned(2 ** 32 - 1), 7: lambda: r.unsigned(2 ** 63 - 1)}, optional=(2, 5, 6, 7))
     r.end()
+    if f.get(7) == 0:
+        malformed("no end of a certificate, which belongs left out")
     if len(f[1]) > 64 or not all(" " <= c <= "~" for c in f[1]):
         malformed("software version")
     if (6 in f) > (5 in f) or f.get(6) == 0 or f.get(5) == bytes(16):
         malformed("key epoch without a key set, or zeros that belong left out")
     return {"online": f[0], "version": f[1], "streams": f.get(2, []), "since_ns": f[3],
-            "key_id": f.get(5, bytes(16)).hex(), "key_epoch": f.get(6, 0)}
+            "key_id": f.get(5, bytes(16)).hex(), "key_epoch": f.get(6, 0),
+            **({"certificate_end_ns": f[7]} if 7 in f else {})}
 
 
 def check_format(body):

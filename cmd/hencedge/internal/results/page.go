@@ -19,6 +19,7 @@ import (
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyholder/console"
 	"github.com/hencedge/hencedge/keyholder/store"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // page is the console of "results serve". Without one in the configuration it does nothing.
@@ -43,6 +44,9 @@ func openPage(ctx context.Context, s *session) (*page, error) {
 		return nil, err
 	}
 	o := console.Options{Holder: s.cfg, Reader: s.reader, History: p.history, Tally: &s.tally, Logger: s.log}
+	if e := newEnrolled(s.cfg.Console); e != nil {
+		o.Enrolled = e
+	}
 	var operator *invite.Operator
 	if e := s.cfg.Console.Enrolment; e != nil {
 		operator = invite.NewOperator(e, s.log)
@@ -56,6 +60,7 @@ func openPage(ctx context.Context, s *session) (*page, error) {
 		s.receipts.Tell(p.on.Receipt)
 	}
 	ctx, p.stop = context.WithCancel(ctx)
+	s.connected = func(client transport.Client) { p.beside.Go(func() { p.on.ListenBoards(ctx, client) }) }
 	if operator != nil {
 		p.beside.Go(func() { operator.Run(ctx) })
 	}
@@ -75,11 +80,69 @@ func openPage(ctx context.Context, s *session) (*page, error) {
 // then has less than 64 MiB in memory, the pages of its file included.
 const collectAt = 50
 
+// enrolled are the boards of which the page shows what they say of themselves.
+type enrolled struct {
+	evaluator string // its configuration, where that names them
+	paths     []string
+}
+
+// newEnrolled returns the boards that a configuration names, nil if there are none.
+func newEnrolled(page *config.Console) *enrolled {
+	switch {
+	case page.Enrolment != nil:
+		return &enrolled{evaluator: page.Enrolment.Evaluator}
+	case len(page.Devices) > 0:
+		return &enrolled{paths: page.Devices}
+	}
+	return nil
+}
+
+// roll returns what reads the boards anew: one that stays would keep the text of all files.
+func (e *enrolled) roll() (*config.Roll, []config.Device, error) {
+	if e.evaluator == "" {
+		return config.NewDeviceRoll(e.paths), nil, nil
+	}
+	cfg, err := config.LoadEvaluator(e.evaluator)
+	if err != nil {
+		return nil, nil, fmt.Errorf("console.enrolment.evaluator: %w", err)
+	}
+	return config.NewRoll(cfg), cfg.Devices, nil
+}
+
+// Stamp returns a text that differs after a change of the files.
+func (e *enrolled) Stamp() string {
+	roll, listed, err := e.roll()
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%v %s", listed, roll.Stamp())
+}
+
+// Read returns the boards, and what is wrong with others.
+func (e *enrolled) Read() (boards []config.Device, faults []error) {
+	roll, boards, err := e.roll()
+	if err != nil {
+		return nil, []error{err}
+	}
+	list, wrong := roll.Read()
+	for _, d := range list {
+		boards = append(boards, d.Device)
+	}
+	for _, w := range wrong {
+		faults = append(faults, w)
+	}
+	return boards, faults
+}
+
 // checkPage checks what a configuration names for the page.
 func checkPage(cfg *config.KeyHolder) error {
 	err := console.Check(cfg, time.Now())
 	if cfg.Console != nil {
 		err = errors.Join(err, invite.CheckOperator(cfg.Console.Enrolment))
+		if len(cfg.Console.Devices) > 0 {
+			_, faults := newEnrolled(cfg.Console).Read()
+			err = errors.Join(append(faults, err)...)
+		}
 	}
 	return err
 }

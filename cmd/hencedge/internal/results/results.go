@@ -188,6 +188,9 @@ func (s *session) follow(ctx context.Context, r *keyholder.Reader) error {
 		Limits: keyholder.Limits(cfg.Limits), Receipts: s.receipts, Count: w.count, Traces: tracer,
 		OnReady: func() {
 			s.service.connected()
+			if s.connected != nil {
+				s.connected(client)
+			}
 			log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only)
 		},
 		OnResult: s.result, OnUnread: s.unread, OnRefused: s.refused,
@@ -225,6 +228,8 @@ type session struct {
 	tally    keyholder.Tally
 	alarms   *alarms
 	log      *slog.Logger
+	// connected is told of the connection to the broker when results can come; nil: nobody is.
+	connected func(transport.Client)
 }
 
 // result hands on one decrypted result. An error ends the watch.

@@ -66,6 +66,12 @@ export function span(ms) {
 // times returns a table's cell with a time that a reader can also have in full.
 export const time = (when) => el('time', { datetime: new Date(when).toISOString(), title: full.format(new Date(when)) }, at(when));
 
+const calendar = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
+
+// date returns a day that a reader can also have in full.
+export const date = (when) => el('time', { datetime: new Date(when).toISOString(), title: full.format(new Date(when)) },
+  calendar.format(new Date(when)));
+
 // table returns a table that scrolls sideways on small screens.
 export function table(label, heads, rows) {
   return el('div', { class: 'scroll', role: 'region', 'aria-label': label, tabindex: '0' },

@@ -1,0 +1,228 @@
+package console
+
+import (
+	"context"
+	"crypto/ed25519"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Enrolled are the boards whose word the page takes for what they are: their public keys verify what they say of
+// themselves. It is safe for concurrent use.
+type Enrolled interface {
+	// Stamp returns a text that differs after a change of Read. It is cheap.
+	Stamp() string
+	// Read returns the boards, and what is wrong with others.
+	Read() (boards []config.Device, faults []error)
+}
+
+// word is what an enrolled board has said of itself. It takes about 120 bytes.
+type word struct {
+	key     [ed25519.PublicKeySize]byte
+	order   transport.StatusOrder
+	said    bool // anything
+	online  bool
+	version string
+	end     int64 // of its client certificate, Unix nanoseconds; 0: it shows none
+}
+
+// words is what all boards have said. The fleet's lock guards it.
+type words struct {
+	by      map[string]*word
+	trouble string
+	client  transport.Client // nil before ListenBoards
+}
+
+// States of a board. One that has said nothing has none.
+const (
+	stateOnline  = "online"
+	stateOffline = "offline"
+)
+
+// add completes a row with what its board has said.
+func (w *word) add(d *device) {
+	d.Enrolled = true
+	if !w.said {
+		return
+	}
+	d.State, d.Version = stateOffline, w.version
+	if w.online {
+		d.State = stateOnline
+	}
+	if w.end > 0 {
+		end := millis(time.Unix(0, w.end))
+		d.Certificate = &end
+	}
+}
+
+// why says why what boards say may be missing or old; "" if nothing is wrong.
+func (w *words) why() string {
+	switch {
+	case w.trouble != "":
+		return w.trouble
+	case w.client == nil || !w.client.Connected():
+		return "there is no connection to the broker: what boards say of themselves may be old"
+	}
+	return ""
+}
+
+// enrolEvery is how often the enrolled boards are looked at.
+const enrolEvery = 10 * time.Second
+
+// ListenBoards takes what boards say of themselves until ctx ends. Without Options.Enrolled it returns at once.
+func (c *Console) ListenBoards(ctx context.Context, client transport.Client) {
+	if c.o.Enrolled == nil {
+		return
+	}
+	c.fleet.mu.Lock()
+	c.fleet.words.client = client
+	c.fleet.mu.Unlock()
+	l, err := c.newListener()
+	if err != nil {
+		c.log.Error("the page does not show what boards say of themselves", "error", err)
+		return
+	}
+	l.refresh()
+	prefix := c.o.Holder.Broker.TopicPrefix
+	c.fleet.setTrouble(l.subscribe(ctx, client, transport.StatusTopic(prefix, "+")))
+	for role.Sleep(ctx, enrolEvery) == nil {
+		for _, name := range l.refresh() { // what the broker keeps of it came before it was known
+			l.subscribe(ctx, client, transport.StatusTopic(prefix, name))
+		}
+	}
+}
+
+// listener verifies what boards say.
+type listener struct {
+	*Console
+	trust    *transport.TrustStore
+	verifier *transport.Verifier
+	prefix   string // of topics
+	asked    sync.Map
+	stamp    string
+	faults   map[string]bool // that the log has
+}
+
+func (c *Console) newListener() (*listener, error) {
+	l := &listener{Console: c, trust: transport.NewTrustStore(), faults: map[string]bool{},
+		prefix: transport.StatusTopic(c.o.Holder.Broker.TopicPrefix, "")}
+	var err error
+	l.verifier, err = transport.NewStatusVerifier(l.trust, c.o.Holder.Broker.TopicPrefix)
+	return l, err
+}
+
+// subscribe asks for a status topic, once. It returns why that failed.
+func (l *listener) subscribe(ctx context.Context, client transport.Client, topic string) string {
+	if _, again := l.asked.LoadOrStore(topic, true); again {
+		return ""
+	}
+	err := client.Subscribe(ctx, topic, l.hear)
+	if err == nil || ctx.Err() != nil {
+		return ""
+	}
+	l.log.Warn("the page lacks what boards say of themselves: the broker does not let the key holder read it",
+		"topic", topic, "error", err)
+	return "the broker does not let the key holder read what boards say of themselves"
+}
+
+// refresh reads the enrolled boards if they have changed, and returns the new ones.
+func (l *listener) refresh() (fresh []string) {
+	stamp := l.o.Enrolled.Stamp()
+	if stamp == l.stamp {
+		return nil
+	}
+	list, faults := l.o.Enrolled.Read()
+	for _, err := range faults {
+		if text := err.Error(); !l.faults[text] && len(l.faults) < maxFaults {
+			l.faults[text] = true
+			l.log.Warn("the page leaves out an enrolled board", "error", text)
+		}
+	}
+	keys := make(map[string]ed25519.PublicKey, len(list))
+	for _, d := range list {
+		pub, err := transport.ParsePublicKey(d.PublicKey)
+		if err != nil { // the file was checked
+			l.log.Warn("the page leaves out an enrolled board", "device", d.Name, "error", err)
+			continue
+		}
+		keys[d.Name] = pub
+	}
+	if err := l.trust.SetDevices(keys); err != nil {
+		l.log.Warn("the page keeps the enrolled boards as they were", "error", err)
+		return nil
+	}
+	l.stamp = stamp
+	return l.fleet.enrol(keys)
+}
+
+const maxFaults = 100
+
+// hear takes a birth message or last will. Those that nobody enrolled signs are of no interest.
+func (l *listener) hear(msg transport.Delivery) {
+	if msg.Ack != nil {
+		defer msg.Ack()
+	}
+	name, ok := strings.CutPrefix(msg.Topic, l.prefix)
+	if !ok || !l.fleet.knows(name) {
+		return
+	}
+	m, err := transport.OpenStatus(l.verifier, msg)
+	if err != nil {
+		l.log.Warn("a board's status is refused", "topic", msg.Topic, "class", transport.Reason(err), "error", err)
+		return
+	}
+	l.fleet.hear(m)
+}
+
+// enrol sets the boards, and returns the new ones. A board with another key has said nothing yet.
+func (f *fleet) enrol(keys map[string]ed25519.PublicKey) (fresh []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	by := make(map[string]*word, len(keys))
+	for name, pub := range keys {
+		key := [ed25519.PublicKeySize]byte(pub)
+		if by[name] = f.words.by[name]; by[name] == nil || by[name].key != key {
+			by[name] = &word{key: key}
+			fresh = append(fresh, name)
+		}
+	}
+	f.words.by = by
+	slices.Sort(fresh)
+	return fresh
+}
+
+func (f *fleet) setTrouble(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.words.trouble = text
+}
+
+func (f *fleet) trouble() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.words.why()
+}
+
+// knows reports whether a board is enrolled.
+func (f *fleet) knows(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.words.by[name] != nil
+}
+
+// hear takes what a board says of itself, if that is as new as what it said before.
+func (f *fleet) hear(m *transport.StatusMessage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.words.by[m.Object.Meta.Device]
+	if w == nil || !w.order.Take(m) {
+		return
+	}
+	w.said, w.online, w.version, w.end = true, m.Online, m.Version, m.CertificateEnd
+}
