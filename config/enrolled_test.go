@@ -243,3 +243,39 @@ func BenchmarkEnrolled(b *testing.B) {
 		})
 	}
 }
+
+// The page of a key holder takes boards of any class, and reads the files again when their stamp has changed.
+func TestDeviceRoll(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, n int, class string) {
+		t.Helper()
+		text := fmt.Sprintf("- name: %s\n  public_key: %s\n  class: %s\n", name, testKey(n), class)
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("b1", 1, "pump")
+	write("b2", 2, "tank")
+	write("b3", 2, "tank")
+	r := NewDeviceRoll([]string{dir})
+	list, faults := r.Read()
+	if len(list) != 2 || list[0].Name != "b1" || list[1].Class != "tank" || len(faults) != 1 ||
+		!strings.Contains(faults[0].Error(), "same key") {
+		t.Errorf("%+v, %v", list, faults)
+	}
+	before := r.Stamp()
+	write("b4", 4, "pump")
+	added := r.Stamp()
+	if err := os.Remove(filepath.Join(dir, "b1.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if removed := r.Stamp(); before == added || added == removed {
+		t.Error("the stamp stays the same over changes")
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, faults := r.Read(); len(faults) != 1 || !strings.Contains(faults[0].Error(), "no such file") {
+		t.Errorf("without the directory: %v", faults)
+	}
+}

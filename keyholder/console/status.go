@@ -83,11 +83,7 @@ func (c *Console) ListenBoards(ctx context.Context, client transport.Client) {
 	c.fleet.mu.Lock()
 	c.fleet.words.client = client
 	c.fleet.mu.Unlock()
-	l, err := c.newListener()
-	if err != nil {
-		c.log.Error("the page does not show what boards say of themselves", "error", err)
-		return
-	}
+	l := c.newListener()
 	l.refresh()
 	prefix := c.o.Holder.Broker.TopicPrefix
 	c.fleet.setTrouble(l.subscribe(ctx, client, transport.StatusTopic(prefix, "+")))
@@ -101,20 +97,15 @@ func (c *Console) ListenBoards(ctx context.Context, client transport.Client) {
 // listener verifies what boards say.
 type listener struct {
 	*Console
-	trust    *transport.TrustStore
-	verifier *transport.Verifier
-	prefix   string // of topics
-	asked    sync.Map
-	stamp    string
-	faults   map[string]bool // that the log has
+	prefix string // of topics
+	asked  sync.Map
+	stamp  string
+	faults map[string]bool // that the log has
 }
 
-func (c *Console) newListener() (*listener, error) {
-	l := &listener{Console: c, trust: transport.NewTrustStore(), faults: map[string]bool{},
+func (c *Console) newListener() *listener {
+	return &listener{Console: c, faults: map[string]bool{},
 		prefix: transport.StatusTopic(c.o.Holder.Broker.TopicPrefix, "")}
-	var err error
-	l.verifier, err = transport.NewStatusVerifier(l.trust, c.o.Holder.Broker.TopicPrefix)
-	return l, err
 }
 
 // subscribe asks for a status topic, once. It returns why that failed.
@@ -153,10 +144,6 @@ func (l *listener) refresh() (fresh []string) {
 		}
 		keys[d.Name] = pub
 	}
-	if err := l.trust.SetDevices(keys); err != nil {
-		l.log.Warn("the page keeps the enrolled boards as they were", "error", err)
-		return nil
-	}
 	l.stamp = stamp
 	return l.fleet.enrol(keys)
 }
@@ -169,15 +156,33 @@ func (l *listener) hear(msg transport.Delivery) {
 		defer msg.Ack()
 	}
 	name, ok := strings.CutPrefix(msg.Topic, l.prefix)
-	if !ok || !l.fleet.knows(name) {
+	if !ok {
 		return
 	}
-	m, err := transport.OpenStatus(l.verifier, msg)
+	key := l.fleet.key(name)
+	if key == nil {
+		return
+	}
+	m, err := l.open(name, key, msg)
 	if err != nil {
 		l.log.Warn("a board's status is refused", "topic", msg.Topic, "class", transport.Reason(err), "error", err)
 		return
 	}
 	l.fleet.hear(m)
+}
+
+// open verifies a status. Each has a verifier of its own, which takes microseconds: one for all boards would keep
+// every key once more.
+func (l *listener) open(name string, key ed25519.PublicKey, msg transport.Delivery) (*transport.StatusMessage, error) {
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{name: key})
+	if err != nil {
+		return nil, err
+	}
+	v, err := transport.NewStatusVerifier(trust, l.o.Holder.Broker.TopicPrefix)
+	if err != nil {
+		return nil, err
+	}
+	return transport.OpenStatus(v, msg)
 }
 
 // enrol sets the boards, and returns the new ones. A board with another key has said nothing yet.
@@ -186,11 +191,13 @@ func (f *fleet) enrol(keys map[string]ed25519.PublicKey) (fresh []string) {
 	defer f.mu.Unlock()
 	by := make(map[string]*word, len(keys))
 	for name, pub := range keys {
-		key := [ed25519.PublicKeySize]byte(pub)
-		if by[name] = f.words.by[name]; by[name] == nil || by[name].key != key {
-			by[name] = &word{key: key}
+		name = strings.Clone(name) // which is part of the text of its file
+		key, w := [ed25519.PublicKeySize]byte(pub), f.words.by[name]
+		if w == nil || w.key != key {
+			w = &word{key: key}
 			fresh = append(fresh, name)
 		}
+		by[name] = w
 	}
 	f.words.by = by
 	slices.Sort(fresh)
@@ -209,11 +216,14 @@ func (f *fleet) trouble() string {
 	return f.words.why()
 }
 
-// knows reports whether a board is enrolled.
-func (f *fleet) knows(name string) bool {
+// key returns the public key of an enrolled board, nil for another one.
+func (f *fleet) key(name string) ed25519.PublicKey {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.words.by[name] != nil
+	if w := f.words.by[name]; w != nil {
+		return w.key[:]
+	}
+	return nil
 }
 
 // hear takes what a board says of itself, if that is as new as what it said before.
