@@ -121,7 +121,8 @@ func (a *Agent) overheard(v *transport.Verifier, d transport.Delivery) (answer b
 	news, later := a.duplicates.note(&st.Object.Meta, st.Online, d.Retained, a.since.wall)
 	if news {
 		a.log.Error("another board sends with this device's name and signing key; give one of them its own identity",
-			"boot_epoch", st.Object.Meta.BootEpoch, "started", time.Unix(0, st.Since).UTC(), "own_boot_epoch", a.state.Boot())
+			"boot_epoch", st.Object.Meta.BootEpoch, "started", time.Unix(0, st.Since).UTC(),
+			"own_boot_epoch", a.state.Boot())
 	}
 	return news && later
 }

@@ -207,7 +207,8 @@ func (b *browsing) fleet(*testscript.TestScript, []string) {
 	b.page.See("load, mean, spread")
 	b.page.Wait("what the boards say of themselves", `(() => {
 		const rows = [...document.querySelectorAll('tbody tr')].map((r) => [...r.children].map((c) => c.innerText));
-		return rows.length === 2 && rows[0][1] === 'online' && /[0-9a-z]/.test(rows[0][2]) && rows[0][3] === 'not told' &&
+		return rows.length === 2 && rows[0][1] === 'online' && /[0-9a-z]/.test(rows[0][2]) &&
+			rows[0][3] === 'not told' &&
 			rows[1][0] === 'spare' && rows[1][1] === 'not heard of' && rows[1][3] === '–' && rows[1][5] === '–';
 	})()`)
 	b.page.Click("button[data-sort=state]")

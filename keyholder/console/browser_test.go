@@ -8,6 +8,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // online serves the page until the test ends.
@@ -79,6 +80,36 @@ func TestExpiryInBrowser(t *testing.T) {
 		t.Errorf("the other tab is that of a %s", role)
 	}
 	if trouble := append(page.Troubles(), other.Troubles()...); len(trouble) > 0 {
+		t.Errorf("troubles: %q", trouble)
+	}
+}
+
+// The table warns of a certificate that ends within 30 days, and of one that has ended, in words.
+func TestCertificatesInBrowser(t *testing.T) {
+	browser := testenv.Chromium(t)
+	r, keys := &roll{}, map[string]*transport.SigningKey{}
+	left := map[string]time.Duration{"over": -time.Hour, "soon": 29 * 24 * time.Hour, "well": 31 * 24 * time.Hour}
+	for name := range left {
+		keys[name] = newKey(t)
+		r.add(name, keys[name])
+	}
+	g, s := listening(t, r)
+	g.online()
+	for name, d := range left {
+		s.say(t, name, name, 1, 1, transport.Status{Online: true, Version: "1.4.0",
+			CertificateEnd: noon.Add(d).UnixNano()}, keys[name])
+	}
+	page := browser.Page()
+	page.Open(g.link(Viewer))
+	page.Click("nav a[data-path=fleet]")
+	page.Click("button[data-sort=certificate]")
+	page.Wait("warnings", `(() => {
+		const cell = (i) => document.querySelectorAll('tbody tr')[i]?.children[3];
+		return /^ended .*2026/.test(cell(0)?.innerText) && cell(0).querySelector('.warn.over') !== null &&
+			/2026 in 29 days$/.test(cell(1)?.innerText) && cell(1).querySelector('.warn') !== null &&
+			/2026$/.test(cell(2)?.innerText) && cell(2).querySelector('.warn') === null;
+	})()`)
+	if trouble := page.Troubles(); len(trouble) > 0 {
 		t.Errorf("troubles: %q", trouble)
 	}
 }
