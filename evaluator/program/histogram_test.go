@@ -54,6 +54,11 @@ func countSlots(t testing.TB, slots []float64, st config.Stream, channel int, sa
 		}
 	}
 	clear(slots)
+	putCounts(slots, st, grid, samples)
+}
+
+// putCounts puts the counts of samples into slots of zeros.
+func putCounts(slots []float64, st config.Stream, grid config.Grid, samples []float64) {
 	for j := range grid.Bins {
 		for _, x := range samples {
 			if x > grid.Edge(j) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/meter"
 )
@@ -91,6 +92,54 @@ func TestReplay(t *testing.T) {
 		if alarms == 0 || decided < 3 || alarms == decided {
 			t.Errorf("%s: %d alarms in %d decided windows show nothing", c.set, alarms, decided)
 		}
+	}
+}
+
+// TestReplayHistogram: counts of an encrypted histogram of the same temperatures raise exactly the alarms of plain
+// counts, since the threshold is an edge: no sample is undecided.
+func TestReplayHistogram(t *testing.T) {
+	const samples, threshold, alarm = 2048, 95, 300
+	p := mustParams(t, "edge12-d1")
+	st := testStream("s", p.Name(), samples, [2]float64{0, 120})
+	st.Mode, st.Packing, st.LogScale = config.ModeHistogram, config.PackingHistogram, config.HistogramLogScale
+	st.Channels[0].Resolution = 0.5
+	circuit, err := Compile(Source{Name: "p", Expr: "count(x > 95)", Vars: map[string]Var{"x": {"d", st, 0}}}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grid, err := st.Channels[0].Grid()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := testBench(t, p.Name())
+	ev, in := b.evaluator(t, circuit), circuit.Inputs()[0]
+	alarms, windows := 0, temperatures(t, samples)
+	for i, w := range windows {
+		slots, want := make([]float64, p.Slots()), 0.0
+		for _, x := range w {
+			if x > threshold {
+				want++
+			}
+		}
+		putCounts(slots, st, grid, w)
+		ct, err := b.enc.EncryptReal(slots, st.LevelAt(p.Depth()), InputScale(p, st), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, out, err := circuit.Run(ev, map[Input]*henc.Ciphertext{in: ct})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := b.decrypt(t, result, out)
+		if len(got) != 1 || got[0] != want || (got[0] >= alarm) != (want >= alarm) {
+			t.Errorf("window %d: %v above %d, want %g", i, got, threshold, want)
+		}
+		if want >= alarm {
+			alarms++
+		}
+	}
+	if alarms == 0 || alarms == len(windows) {
+		t.Errorf("%d alarms in %d windows show nothing", alarms, len(windows))
 	}
 }
 
