@@ -65,11 +65,22 @@ func TestMutations(t *testing.T) {
 			switch {
 			case err == nil:
 				t.Errorf("not noticed: %s: %q instead of %q", m.file, m.new, m.old)
-			case !strings.Contains(out, "--- FAIL") && !strings.Contains(out, "panic:"):
+			case !noticed(out):
 				t.Errorf("does not build: %v\n%s", err, out)
 			}
 		})
 	}
+}
+
+// noticed reports whether tests that ran found a fault, by what they printed:
+// a failed test, a panic, or an end by a bad address.
+func noticed(out string) bool {
+	for _, sign := range []string{"--- FAIL", "panic:", "signal: segmentation fault"} {
+		if strings.Contains(out, sign) {
+			return true
+		}
+	}
+	return false
 }
 
 // suite is the conformance suite on the CPU backend.
