@@ -3,14 +3,11 @@ package program
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/cutrantt/cpu"
-	"github.com/hencedge/hencedge/cutrantt/cuda"
+	"github.com/hencedge/hencedge/cutrantt/backendtest"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 )
@@ -71,27 +68,9 @@ func testBench(t testing.TB, name string) *bench {
 	return benches[name]
 }
 
-// backend is what the tests run on: the CPU, or the GPU if CUTRANTT_TEST_BACKEND=cuda.
-func backend(t testing.TB) cutrantt.Backend {
-	t.Helper()
-	switch name := os.Getenv("CUTRANTT_TEST_BACKEND"); name {
-	case "", "cpu":
-		return cpu.New()
-	case "cuda":
-		b, err := cuda.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	default:
-		t.Fatalf("CUTRANTT_TEST_BACKEND=%s: use cpu or cuda", name)
-		return nil
-	}
-}
-
 func newBench(t testing.TB, p henc.Parameters, options ...henc.Option) *bench {
 	t.Helper()
-	ctx, err := henc.NewContext(p, append([]henc.Option{henc.WithBackend(backend(t))}, options...)...)
+	ctx, err := henc.NewContext(p, append([]henc.Option{henc.WithBackend(backendtest.New(t))}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
