@@ -58,19 +58,20 @@ var watchedModes = []watched{
 		value: average, every: 1},
 	{mode: "symmetric", params: "edge12-d1", samples: 64, program: "expr: mean(x)", threshold: 96,
 		times: 2, value: average, every: 2},
-	{mode: "histogram", params: "edge12-d1", samples: 512, stream: "mode: histogram", step: 0.5, threshold: 50, times: 1,
-		program: "expr: count(x > 95)", value: hotter, every: 1},
+	{mode: "histogram", params: "edge12-d1", samples: 512, stream: "mode: histogram", step: 0.5, threshold: 50,
+		program: "expr: count(x > 95)", times: 1, value: hotter, every: 1},
 	{mode: "compact", params: "boot10-insecure", samples: 64, stream: "mode: compact", program: "expr: mean(x)",
 		threshold: 96, times: 2, value: average, every: 2},
 	{mode: "digits", params: "bfv13", samples: 128, stream: "mode: digits", step: 0.125, limit: true, threshold: 0.5,
 		program: "expr: private_less(y, x)", times: 2, value: anyHotter, every: 4},
 	{mode: "steps", params: "bfv13", samples: 1, stream: "mode: steps", step: 0.125, threshold: 0.5, times: 2,
-		program: "model: {file: stump.json}", value: anyHotter, every: 150, files: map[string]string{"stump.json": stump}},
+		program: "model: {file: stump.json}", value: anyHotter, every: 150,
+		files: map[string]string{"stump.json": stump}},
 }
 
 // TestReplayAlarms: rules over decrypted results of a machine's recorded temperatures raise and end exactly the alarms
-// that the plain readings do, through agent, evaluator and key holder, in every mode of a stream. Windows whose value is
-// nearer to the threshold than the promised error count for neither, and are listed.
+// that the plain readings do, through agent, evaluator and key holder, in every mode of a stream. Windows whose value
+// is nearer to the threshold than the promised error count for neither, and are listed.
 func TestReplayAlarms(t *testing.T) {
 	for _, w := range watchedModes {
 		t.Run(w.mode, func(t *testing.T) { w.run(t) })
@@ -224,7 +225,8 @@ func (w watched) rig(t *testing.T, boards [][]float64) *rig {
 		b := &board{dir: fmt.Sprint("board", i+1)}
 		r.boards = append(r.boards, b)
 		r.mkdir(b.dir)
-		devices += fmt.Sprintf("  - {name: %s, public_key: %q}\n", b.dir, r.run("keys", "identity", b.dir+"/signing.key"))
+		devices += fmt.Sprintf("  - {name: %s, public_key: %q}\n", b.dir,
+			r.run("keys", "identity", b.dir+"/signing.key"))
 		streams += fmt.Sprintf("  - device: %s\n    %s", b.dir, fmt.Sprintf(about, ""))
 	}
 	inputs := "x: board1/machine/temp"

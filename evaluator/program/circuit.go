@@ -36,7 +36,8 @@ var _ Routine = (*Circuit)(nil)
 // compile is Compile without advice.
 func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if params.N() == 0 {
-		return nil, &Error{Program: prog.Name, Kind: ErrParams, Message: "no parameters are given"}
+		return nil, &Error{Program: prog.Name, Kind: ErrParams, Message: "no parameters are given",
+			Hint: "name parameters in the streams"}
 	}
 	if err := prog.check(params.Name(), params.Slots()); err != nil {
 		return nil, err
@@ -45,7 +46,8 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 		if v.Stream.Whole() != params.Integers() {
 			return nil, &Error{Program: prog.Name, Kind: ErrParams,
 				Message: fmt.Sprintf("streams of modes steps and digits need parameters for whole numbers, others "+
-					"those for real ones; the inputs are under %s", params.Name())}
+					"those for real ones; the inputs are under %s", params.Name()),
+				Hint: "set params: bfv13 or bfv14 on streams of modes steps and digits, others on the rest"}
 		}
 	}
 	switch {

@@ -99,6 +99,7 @@ func TestCompactRefuses(t *testing.T) {
 		}
 		_, err = Compile(Source{Name: "p", Expr: "mean(x)", Class: "k",
 			Vars: compactVars(c.params, c.samples, c.precision)}, p)
+		wantHint(t, err)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -264,8 +264,9 @@ func (g *graph) comparison(tree ast.Node, params henc.Parameters) *Comparison {
 	}
 	g.comparable(tree, a, b)
 	if g.prog.Resolution != 0 {
-		g.fail(ErrUnsupported, tree, "remove resolution: from the program", "%s is exact to the steps of its streams, "+
-			"and the program has a resolution of %g", g.text(tree), g.prog.Resolution)
+		g.fail(ErrUnsupported, tree, "remove resolution: from the program",
+			"%s is exact to the steps of its streams, "+
+				"and the program has a resolution of %g", g.text(tree), g.prog.Resolution)
 	}
 	if g.prog.Packed {
 		g.fail(ErrParams, tree, "leave out results:", "answers of %s are whole numbers and go out alone",
@@ -336,7 +337,8 @@ func (g *graph) comparable(tree ast.Node, a, b Var) {
 	}
 	in := func(v Var) Input { return Input{Device: v.Device, Stream: v.Stream.Name} }
 	if n, m := g.prog.present(in(a), a.Stream), g.prog.present(in(b), b.Stream); n != m {
-		g.fail(ErrType, tree, "", "%s compares windows that hold %d and %d samples", g.text(tree), n, m)
+		g.fail(ErrType, tree, "a window that is not full is compared with one of as many samples",
+			"%s compares windows that hold %d and %d samples", g.text(tree), n, m)
 	}
 }
 
@@ -345,7 +347,8 @@ func (g *graph) laidOut(tree ast.Node, a, b Var, params henc.Parameters) *Compar
 	channel := a.Stream.Channels[a.Channel]
 	grid, err := channel.StepGrid()
 	if err != nil {
-		g.fail(ErrParams, tree, "", "%s: channel %s: %v", g.text(tree), channel.Name, err)
+		g.fail(ErrParams, tree, "mend range: or resolution: of the channel",
+			"%s: channel %s: %v", g.text(tree), channel.Name, err)
 		return nil
 	}
 	p, err := bfv.NewParameters(params, henc.DefaultT)
@@ -358,13 +361,15 @@ func (g *graph) laidOut(tree ast.Node, a, b Var, params henc.Parameters) *Compar
 		return nil
 	}
 	if n := a.Stream.Window.Samples; n > w.Numbers() {
-		g.fail(ErrSize, tree, "use shorter windows, a coarser resolution, or params: bfv14", "%s compares windows of "+
-			"%d samples of %d bits; %s has room for %d", g.text(tree), n, w.Bits(), params.Name(), w.Numbers())
+		g.fail(ErrSize, tree, "use shorter windows, a coarser resolution, or params: bfv14",
+			"%s compares windows of "+
+				"%d samples of %d bits; %s has room for %d", g.text(tree), n, w.Bits(), params.Name(), w.Numbers())
 		return nil
 	}
 	if budget := w.Budget(p); budget < 0 {
-		g.fail(ErrDepth, tree, "use a coarser resolution, or params: bfv14", "%s compares samples of %d bits, which "+
-			"takes %.1f bits more noise than %s has", g.text(tree), w.Bits(), -budget, params.Name())
+		g.fail(ErrDepth, tree, "use a coarser resolution, or params: bfv14",
+			"%s compares samples of %d bits, which "+
+				"takes %.1f bits more noise than %s has", g.text(tree), w.Bits(), -budget, params.Name())
 		return nil
 	}
 	in := Input{Device: a.Device, Stream: a.Stream.Name}

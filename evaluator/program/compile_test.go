@@ -39,11 +39,21 @@ func TestRefusals(t *testing.T) {
 		if c.part != "" && e.part() != c.part {
 			t.Errorf("%s: marks %q, want %q", c.expr, e.part(), c.part)
 		}
+		wantHint(t, err)
 		for _, s := range c.says {
 			if !strings.Contains(err.Error(), s) {
 				t.Errorf("%s: the message does not say %q:\n%v", c.expr, s, err)
 			}
 		}
+	}
+}
+
+// wantHint fails the test unless a refusal says what to do.
+func wantHint(t *testing.T, err error) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Hint == "" {
+		t.Errorf("nothing says what to do about: %v", err)
 	}
 }
 

@@ -204,6 +204,7 @@ func TestDecisionRefusals(t *testing.T) {
 	} {
 		p := mustParams(t, c.set)
 		_, err := Compile(Source{Name: "p", Expr: c.expr, Vars: testVars(c.set, 16), Resolution: c.resolution}, p)
+		wantHint(t, err)
 		var refused *Error
 		if !errors.As(err, &refused) || refused.Kind != c.kind || !strings.Contains(refused.Error(), c.says) ||
 			!strings.Contains(refused.Error(), c.hint) || refused.To <= refused.From {

@@ -58,7 +58,7 @@ func (e *evaluator) eval(n *node) val {
 		v = e.counts(n)
 	default:
 		e.enter(n)
-		e.fail(ErrUnsupported, "", "%s cannot be planned", e.text())
+		e.fail(ErrUnsupported, "write it with other functions", "%s cannot be planned", e.text())
 	}
 	e.done[n] = v
 	return v
@@ -169,7 +169,7 @@ func (e *evaluator) linear(c float64, terms []valTerm) val {
 		}
 	}
 	if len(sums) == 0 {
-		e.fail(ErrConstant, "", "%s does not depend on its inputs", e.text())
+		e.fail(ErrConstant, "leave it out, or write its value", "%s does not depend on its inputs", e.text())
 		return val{}
 	}
 	out.w, out.a = e.lin(sums)

@@ -18,7 +18,8 @@ func (e *evaluator) poly(x val, coef []float64) val {
 	q := substitute(coef, x.a, x.b)
 	for _, c := range q {
 		if !finite(c) {
-			e.fail(ErrConstant, "", "a coefficient of %s is too large once the offset of its argument is folded in",
+			e.fail(ErrConstant, "use a narrower range: or smaller coefficients",
+				"a coefficient of %s is too large once the offset of its argument is folded in",
 				e.text())
 			return val{}
 		}
@@ -180,8 +181,9 @@ func (e *evaluator) sign(x val, res float64, beta int) val {
 	case e.err != nil:
 		return val{}
 	case x.lo > 0 || x.hi < 0:
-		e.fail(ErrConstant, "compare with a value inside of the range", "%s is always the same: what it compares is "+
-			"%.6g to %.6g from the threshold", e.text(), x.lo, x.hi)
+		e.fail(ErrConstant, "compare with a value inside of the range",
+			"%s is always the same: what it compares is "+
+				"%.6g to %.6g from the threshold", e.text(), x.lo, x.hi)
 		return val{}
 	case !(off < res/2):
 		e.fail(ErrParams, "use a larger log_scale on the streams, or a coarser resolution",

@@ -99,7 +99,8 @@ var capacities = []int{1 << 16, 1 << 12, 1 << 8, 1 << 4}
 func (s *search) acrossDevices(tree ast.Node) (*Circuit, error) {
 	if s.prog.Packed {
 		from, to := s.src.span(s.root.at)
-		return nil, s.src.fail(ErrUnsupported, from, to, "", "a result across devices does not go into a pack")
+		return nil, s.src.fail(ErrUnsupported, from, to, "leave out results: pack of this key set, or the program",
+			"a result across devices does not go into a pack")
 	}
 	samples := 0
 	for _, v := range s.prog.Vars {

@@ -190,6 +190,7 @@ func TestAcrossRefuses(t *testing.T) {
 		"other.mean(x)":                 "not a call of a function",
 	} {
 		_, err := Compile(Source{Name: "p", Class: "pump", Expr: expr, Vars: fleetVars("edge13-d3", 20)}, params)
+		wantHint(t, err)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", expr, err)
 		}

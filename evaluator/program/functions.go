@@ -263,7 +263,7 @@ func (g *graph) clip(t ast.Node, args []ast.Node, vs []*node) *node {
 	}
 	low, high := vs[1].c, vs[2].c
 	if !(low < high) {
-		return g.fail(ErrConstant, t, "", "%s: %g is not below %g", g.text(t), low, high)
+		return g.fail(ErrConstant, t, "write the lower limit first", "%s: %g is not below %g", g.text(t), low, high)
 	}
 	a := g.abs(t, g.lin(t, -low, term{1, vs[0]}))
 	b := g.abs(t, g.lin(t, -high, term{1, vs[0]}))

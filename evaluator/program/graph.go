@@ -134,7 +134,7 @@ func (g *graph) intern(n node) *node {
 		return old
 	}
 	if g.count++; g.count > MaxGraph {
-		return g.fail(ErrSize, n.at, "", "the program needs more than %d operations", MaxGraph)
+		return g.fail(ErrSize, n.at, "split the program", "the program needs more than %d operations", MaxGraph)
 	}
 	n.id = g.count
 	g.nodes[key] = &n
@@ -157,7 +157,7 @@ func (g *graph) constant(at ast.Node, c float64) *node { return g.constantOf(at,
 // turn out not to matter.
 func (g *graph) constantOf(at ast.Node, c float64, sh shape) *node {
 	if !finite(c) {
-		return g.fail(ErrConstant, at, "", "%s is not a finite number", g.text(at))
+		return g.fail(ErrConstant, at, "use smaller numbers", "%s is not a finite number", g.text(at))
 	}
 	if c == 0 {
 		c = 0 // no negative zero
@@ -260,7 +260,8 @@ func (g *graph) linNode(at ast.Node, c float64, terms []term, sh shape) *node {
 		return g.constantOf(at, c, sh)
 	}
 	if len(terms) > MaxTerms {
-		return g.fail(ErrSize, at, "", "%s has %d terms, at most %d are allowed", g.text(at), len(terms), MaxTerms)
+		return g.fail(ErrSize, at, "split the program",
+			"%s has %d terms, at most %d are allowed", g.text(at), len(terms), MaxTerms)
 	}
 	if len(terms) == 1 && terms[0].coef == 1 && c == 0 {
 		return terms[0].node
@@ -268,7 +269,8 @@ func (g *graph) linNode(at ast.Node, c float64, terms []term, sh shape) *node {
 	n := node{op: opLin, c: c, shape: sh, at: at}
 	for _, t := range terms {
 		if !finite(t.coef) || !finite(c) {
-			return g.fail(ErrConstant, at, "", "a constant in %s is not a finite number", g.text(at))
+			return g.fail(ErrConstant, at, "use smaller numbers",
+				"a constant in %s is not a finite number", g.text(at))
 		}
 		n.args, n.coef = append(n.args, t.node), append(n.coef, t.coef)
 	}
@@ -298,7 +300,8 @@ func (g *graph) root(at ast.Node, n *node) *node {
 	case n.op == opSqrt:
 		return g.insideRoot(at)
 	case n.op == opConst && n.c < 0:
-		return g.fail(ErrConstant, at, "", "%s is the square root of a negative number", g.text(at))
+		return g.fail(ErrConstant, at, "take the root of a value that is not negative",
+			"%s is the square root of a negative number", g.text(at))
 	case n.op == opConst:
 		return g.constant(at, math.Sqrt(n.c))
 	}

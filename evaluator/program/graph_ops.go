@@ -114,7 +114,8 @@ func (g *graph) prodNode(at ast.Node, powers map[*node]int, sh shape) *node {
 	case total == 1:
 		return n.args[0]
 	case total > MaxPower:
-		return g.fail(ErrSize, at, "", "%s is a product of %d factors, at most %d are allowed", g.text(at),
+		return g.fail(ErrSize, at, "lower the power, or split the program",
+			"%s is a product of %d factors, at most %d are allowed", g.text(at),
 			total, MaxPower)
 	}
 	return g.intern(n)
@@ -130,7 +131,8 @@ func (g *graph) reduce(at ast.Node, a *node, w []float64) *node {
 		return g.noWindow(at, a)
 	}
 	if !sh.window() {
-		return g.fail(ErrType, at, "", "%s needs a window, but its argument is a single value", g.text(at))
+		return g.fail(ErrType, at, "give it an input, or write the value itself",
+			"%s needs a window, but its argument is a single value", g.text(at))
 	}
 	total := float64(sh.n)
 	if w != nil {
@@ -160,7 +162,7 @@ func (g *graph) reduce(at ast.Node, a *node, w []float64) *node {
 }
 
 func (g *graph) noWindow(at ast.Node, a *node) *node {
-	return g.fail(ErrConstant, at, "",
+	return g.fail(ErrConstant, at, "give it an input",
 		"%s needs a window, but its argument is the constant %g, whatever the inputs are",
 		g.text(at), a.c)
 }
@@ -235,7 +237,8 @@ func (g *graph) cov(at ast.Node, a, b *node) *node {
 	case b.op == opConst && !b.shape.window():
 		return g.noWindow(at, b)
 	case !a.shape.window() || !b.shape.window():
-		return g.fail(ErrType, at, "", "%s needs windows, but an argument is a single value", g.text(at))
+		return g.fail(ErrType, at, "give it inputs",
+			"%s needs windows, but an argument is a single value", g.text(at))
 	}
 	if a.shape != b.shape {
 		return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples",
@@ -285,7 +288,8 @@ func (g *graph) poly(at ast.Node, a *node, coef []float64) *node {
 	}
 	for _, c := range coef {
 		if !finite(c) {
-			return g.fail(ErrConstant, at, "", "a coefficient of %s is not a finite number", g.text(at))
+			return g.fail(ErrConstant, at, "use smaller numbers",
+				"a coefficient of %s is not a finite number", g.text(at))
 		}
 	}
 	d := len(coef) - 1

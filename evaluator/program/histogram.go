@@ -131,7 +131,8 @@ func (g *graph) countOf(t ast.Node, name string, c condition, fleet bool) *node 
 	cells := c.grid.Slots() + 1
 	switch {
 	case c.low >= c.high:
-		return g.fail(ErrConstant, t, "", "%s holds for no sample", g.text(c.at))
+		return g.fail(ErrConstant, t, "compare with a value inside of the range",
+			"%s holds for no sample", g.text(c.at))
 	case c.low == 0 && c.high == cells:
 		return g.fail(ErrConstant, t, "the number of samples travels with the result in the clear",
 			"%s holds for every sample: the range is %g to %g", g.text(c.at), c.grid.Edge(0), c.grid.Edge(c.grid.Bins))
@@ -169,7 +170,7 @@ func (g *graph) condition(n ast.Node, sc scope, depth int) (c condition) {
 	case g.err != nil:
 		return c
 	case depth > MaxTreeDeep:
-		return fail(ErrSize, "", "the expression is nested more than %d deep", MaxTreeDeep)
+		return fail(ErrSize, "split the program", "the expression is nested more than %d deep", MaxTreeDeep)
 	case !ok || !slices.Contains([]string{"<", "<=", ">", ">=", "==", "&&", "and"}, t.Operator):
 		return fail(ErrType, "write count(x > 80), count(20 < x <= 80) or count(x > 20 and x < 80)",
 			"%s does not compare a histogram with numbers", g.text(n))
@@ -221,7 +222,7 @@ func (g *graph) edge(n, x ast.Node, c *condition, v float64) int {
 	}
 	grid, err := leaf.stream.Channels[leaf.channel].Grid()
 	if c.grid = grid; err != nil {
-		g.fail(ErrParams, n, "", "%s: %v", g.text(x), err)
+		g.fail(ErrParams, n, "mend range: or resolution: of the channel", "%s: %v", g.text(x), err)
 		return 0
 	}
 	low, high := grid.Edge(0), grid.Edge(grid.Bins)
@@ -257,7 +258,7 @@ func literal(n ast.Node, depth int) bool {
 // several windows added up.
 func (g *graph) bins(t, n ast.Node, sc scope, depth int) *node {
 	if g.err != nil || depth > MaxTreeDeep {
-		return g.fail(ErrSize, nil, "", "the expression is nested more than %d deep", MaxTreeDeep)
+		return g.fail(ErrSize, nil, "split the program", "the expression is nested more than %d deep", MaxTreeDeep)
 	}
 	switch x := n.(type) {
 	case *ast.IdentifierNode:
@@ -302,16 +303,19 @@ func (g *graph) bins(t, n ast.Node, sc scope, depth int) *node {
 // last adds up the windows of a histogram, from the newest one back.
 func (g *graph) last(t ast.Node, n *ast.CallNode, sc scope, depth int) *node {
 	if len(n.Arguments) != 2 {
-		return g.fail(ErrType, n, "write "+functions["last"].args, "%s has %d arguments", g.text(n), len(n.Arguments))
+		return g.fail(ErrType, n, "write "+functions["last"].args,
+			"%s has %d arguments", g.text(n), len(n.Arguments))
 	}
 	k := g.expr(n.Arguments[1], sc, depth+1)
 	if g.err == nil && (!k.number() || k.c != math.Trunc(k.c) || k.c < 1 || k.c > MaxInputs) {
-		return g.fail(ErrType, n.Arguments[1], "", "last needs a whole number of windows from 1 to %d", MaxInputs)
+		return g.fail(ErrType, n.Arguments[1], "write "+functions["last"].args,
+			"last needs a whole number of windows from 1 to %d", MaxInputs)
 	}
 	sum := node{op: opJoin, at: n}
 	for range int(k.c) {
 		if sc.lag > MaxLag {
-			return g.fail(ErrSize, n, "", "%s looks %d windows back, at most %d are kept", g.text(n), sc.lag, MaxLag)
+			return g.fail(ErrSize, n, "use longer windows",
+				"%s looks %d windows back, at most %d are kept", g.text(n), sc.lag, MaxLag)
 		}
 		a := g.bins(t, n.Arguments[0], sc, depth+1)
 		if a.op == opJoin { // the windows of several in each other would multiply
@@ -428,7 +432,8 @@ func (e *evaluator) exact(root *node, out *Output) {
 	}
 	noise := out.Bound * whole
 	if tally := root.op == opTally || root.op == opAny; tally && e.err == nil && !(noise < maxCountNoise) {
-		e.fail(ErrMagnitude, "use shorter windows", "%s would not be exact: noise and comparisons may add up to %.2g",
+		e.fail(ErrMagnitude, "use shorter windows",
+			"%s would not be exact: noise and comparisons may add up to %.2g",
 			e.text(), noise)
 		return
 	}

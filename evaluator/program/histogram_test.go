@@ -307,6 +307,7 @@ func TestHistogramRefusals(t *testing.T) {
 	} {
 		_, err := Compile(Source{Name: "p", Expr: expr, Vars: histogramVars("edge12-add", 20)},
 			mustParams(t, "edge12-add"))
+		wantHint(t, err)
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != want.kind || e.part() != want.part ||
 			!strings.Contains(err.Error(), want.says) {

@@ -33,7 +33,8 @@ func (g *graph) lower(src *source, prog *Source, tree ast.Node) (*node, error) {
 		return nil, g.err
 	}
 	if root.op == opConst {
-		g.fail(ErrConstant, tree, "use an input in it", "%s is the constant %g, whatever the inputs are", g.text(tree),
+		g.fail(ErrConstant, tree, "use an input in it",
+			"%s is the constant %g, whatever the inputs are", g.text(tree),
 			root.c)
 		return nil, g.err
 	}
@@ -70,7 +71,8 @@ func (g *graph) expr(n ast.Node, sc scope, depth int) *node {
 		}
 		callee, ok := t.Callee.(*ast.IdentifierNode)
 		if !ok {
-			return g.fail(ErrSyntax, n, "", "%s is not a call of a function", g.text(n))
+			return g.fail(ErrSyntax, n, "write the name of a function before the bracket",
+				"%s is not a call of a function", g.text(n))
 		}
 		return g.call(t, callee.Value, t.Arguments, sc, depth)
 	case *ast.BuiltinNode:
@@ -84,13 +86,13 @@ func (g *graph) expr(n ast.Node, sc scope, depth int) *node {
 		return g.fail(ErrUnsupported, n, "write where(x > t, a, b)",
 			"%s branches on a value that is encrypted", g.text(n))
 	case *ast.BoolNode, *ast.StringNode, *ast.NilNode, *ast.BytesNode:
-		return g.fail(ErrType, n, "", "%s is not a number", g.text(n))
+		return g.fail(ErrType, n, "write a number or an expression", "%s is not a number", g.text(n))
 	case *ast.MemberNode, *ast.SliceNode, *ast.ChainNode:
 		return g.fail(ErrUnsupported, n, "dot(x, [...]) with zero weights selects samples",
 			"%s selects part of a value",
 			g.text(n))
 	}
-	return g.fail(ErrSyntax, n, "", "%s is not part of the language", g.text(n))
+	return g.fail(ErrSyntax, n, languageHint, "%s is not part of the language", g.text(n))
 }
 
 func (g *graph) name(t *ast.IdentifierNode, sc scope, depth int) *node {
@@ -157,9 +159,11 @@ func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 	case "<", ">", "<=", ">=", "==", "!=", "and", "&&", "or", "||":
 		return g.truth(t, sc, depth)
 	case "%":
-		return g.fail(ErrUnsupported, t, "", "%s: the remainder of an encrypted value cannot be computed", g.text(t))
+		return g.fail(ErrUnsupported, t, "compute it after decryption",
+			"%s: the remainder of an encrypted value cannot be computed", g.text(t))
 	default:
-		return g.fail(ErrUnsupported, t, "", "%s: the operator %s is not part of the language", g.text(t), t.Operator)
+		return g.fail(ErrUnsupported, t, languageHint,
+			"%s: the operator %s is not part of the language", g.text(t), t.Operator)
 	}
 	a := g.expr(t.Left, sc, depth+1)
 	b := g.expr(t.Right, sc, depth+1)
@@ -181,7 +185,7 @@ func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 					"reciprocal",
 				"%s divides by the encrypted value %s", g.text(t), g.text(t.Right))
 		case b.c == 0:
-			return g.fail(ErrConstant, t, "", "%s divides by zero", g.text(t))
+			return g.fail(ErrConstant, t, "divide by another constant", "%s divides by zero", g.text(t))
 		case a.op == opConst && !a.shape.window() && !b.shape.window():
 			return g.constant(t, a.c/b.c)
 		}
@@ -193,7 +197,8 @@ func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 func (g *graph) powerOp(t *ast.BinaryNode, a, b *node) *node {
 	switch {
 	case !b.number():
-		return g.fail(ErrUnsupported, t, "exponents are constants", "%s has the exponent %s, which is not a constant",
+		return g.fail(ErrUnsupported, t, "exponents are constants",
+			"%s has the exponent %s, which is not a constant",
 			g.text(t), g.text(t.Right))
 	case a.op == opConst:
 		return g.constantOf(t, math.Pow(a.c, b.c), a.shape)
@@ -203,7 +208,8 @@ func (g *graph) powerOp(t *ast.BinaryNode, a, b *node) *node {
 		return g.fail(ErrUnsupported, t, "exponents are whole numbers from 0 on", "%s has the exponent %g",
 			g.text(t), b.c)
 	case b.c > MaxPower:
-		return g.fail(ErrSize, t, "", "%s has the exponent %g, at most %d is allowed", g.text(t), b.c, MaxPower)
+		return g.fail(ErrSize, t, "use a smaller exponent",
+			"%s has the exponent %g, at most %d is allowed", g.text(t), b.c, MaxPower)
 	}
 	return g.power(t, a, int(b.c))
 }
@@ -220,7 +226,8 @@ func (g *graph) call(t ast.Node, name string, args []ast.Node, sc scope, depth i
 			"%s is a histogram: it holds counts, not samples", g.text(t))
 	case !ok:
 		if why, ok := refused[name]; ok {
-			return g.fail(ErrUnsupported, t, "", "%s cannot be computed: %s", g.text(t), why)
+			return g.fail(ErrUnsupported, t, "compute it after decryption, or use a polynomial near it",
+				"%s cannot be computed: %s", g.text(t), why)
 		}
 		hint := "the functions are " + strings.Join(functionNames(), ", ")
 		if s := synonyms[strings.ToLower(name)]; s != "" {
@@ -269,7 +276,8 @@ func (g *graph) call(t ast.Node, name string, args []ast.Node, sc scope, depth i
 	}
 	coef := g.list(args[1], sc, depth)
 	if len(coef)-1 > MaxDegree {
-		return g.fail(ErrSize, args[1], "", "the polynomial has degree %d, at most %d is allowed",
+		return g.fail(ErrSize, args[1], "use a polynomial of smaller degree",
+			"the polynomial has degree %d, at most %d is allowed",
 			len(coef)-1, MaxDegree)
 	}
 	if g.err != nil {
@@ -302,13 +310,15 @@ func (g *graph) back(t ast.Node, name string, args []ast.Node, sc scope, depth i
 			return 0
 		}
 		if !b.number() || b.c != math.Trunc(b.c) || b.c < 0 || b.c > MaxLag {
-			g.fail(ErrType, args[1], "", "lag needs a whole number of windows from 0 to %d", MaxLag)
+			g.fail(ErrType, args[1], "write "+functions["lag"].args,
+				"lag needs a whole number of windows from 0 to %d", MaxLag)
 			return 0
 		}
 		k = int(b.c)
 	}
 	if sc.lag += k; sc.lag > MaxLag {
-		g.fail(ErrSize, t, "", "%s looks %d windows back, at most %d are kept", g.text(t), sc.lag, MaxLag)
+		g.fail(ErrSize, t, "use longer windows",
+			"%s looks %d windows back, at most %d are kept", g.text(t), sc.lag, MaxLag)
 	}
 	return sc.lag
 }
@@ -343,7 +353,7 @@ func (g *graph) list(n ast.Node, sc scope, depth int) []float64 {
 		return nil
 	}
 	if len(t.Nodes) == 0 {
-		g.fail(ErrType, n, "", "the list is empty")
+		g.fail(ErrType, n, "write numbers between [ and ]", "the list is empty")
 		return nil
 	}
 	out := make([]float64, len(t.Nodes))
@@ -353,7 +363,7 @@ func (g *graph) list(n ast.Node, sc scope, depth int) []float64 {
 			return nil
 		}
 		if !v.number() {
-			g.fail(ErrType, e, "", "%s is not a constant", g.text(e))
+			g.fail(ErrType, e, "write numbers between [ and ]", "%s is not a constant", g.text(e))
 			return nil
 		}
 		out[i] = v.c

@@ -287,6 +287,7 @@ func TestPackedRefuses(t *testing.T) {
 	} {
 		_, err := Compile(Source{Name: "p", Expr: c.expr, Vars: testVars(c.params, 20), Packed: true},
 			mustParams(t, c.params))
+		wantHint(t, err)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %s: %v", c.params, c.expr, err)
 		}

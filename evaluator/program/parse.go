@@ -43,16 +43,20 @@ func (s *source) fail(kind error, from, to int, hint, format string, args ...any
 		Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
+// languageHint helps with what is no part of the language.
+const languageHint = "a program has numbers, inputs, + - * / ^, comparisons, let, and the functions of docs/programs.md"
+
 // parse checks the limits that the parser does not and gives the syntax tree.
 func parse(name, text string) (*source, ast.Node, error) {
 	if len(text) > MaxSource {
 		s := &source{program: name}
-		return nil, nil, s.fail(ErrSize, 0, 0, "", "the expression has %d bytes, at most %d are allowed", len(text),
+		return nil, nil, s.fail(ErrSize, 0, 0, "split the program",
+			"the expression has %d bytes, at most %d are allowed", len(text),
 			MaxSource)
 	}
 	if !utf8.ValidString(text) {
 		s := &source{program: name}
-		return nil, nil, s.fail(ErrSyntax, 0, 0, "", "the expression is not valid UTF-8 text")
+		return nil, nil, s.fail(ErrSyntax, 0, 0, "save the file as UTF-8", "the expression is not valid UTF-8 text")
 	}
 	s := &source{program: name, text: text, runes: []rune(text), extents: map[ast.Node]extent{}}
 	depth := 0
@@ -60,7 +64,8 @@ func parse(name, text string) (*source, ast.Node, error) {
 		switch r {
 		case '(', '[', '{':
 			if depth++; depth > MaxNesting {
-				return nil, nil, s.fail(ErrSize, i, i+1, "", "brackets are nested more than %d deep", MaxNesting)
+				return nil, nil, s.fail(ErrSize, i, i+1, "leave out brackets, or name parts with let",
+					"brackets are nested more than %d deep", MaxNesting)
 			}
 		case ')', ']', '}':
 			depth--
@@ -74,7 +79,7 @@ func parse(name, text string) (*source, ast.Node, error) {
 			message, hint := tokens(fe.Message, depth > 0)
 			return nil, nil, s.fail(ErrSyntax, from, min(max(fe.To, from+1), max(len(s.runes), 1)), hint, "%s", message)
 		}
-		return nil, nil, s.fail(ErrSyntax, 0, 0, "", "%v", err)
+		return nil, nil, s.fail(ErrSyntax, 0, 0, languageHint, "%v", err)
 	}
 	return s, tree, nil
 }
@@ -91,11 +96,13 @@ func tokens(message string, open bool) (said, hint string) {
 	case strings.Contains(message, "token EOF"):
 		return "the expression ends too early", "write what is missing after this"
 	case m == nil:
-		return message, ""
+		return message, languageHint
 	case m[2] == "#":
 		hint = "comments are // and /* */"
 	case m[1] == "Identifier" || m[1] == "Number":
 		hint = "an operator or a bracket is missing before it"
+	default:
+		hint = languageHint
 	}
 	return fmt.Sprintf("`%s` is not expected here", m[2]), hint
 }

@@ -375,7 +375,9 @@ func TestPlacesRefuse(t *testing.T) {
 		})},
 	} {
 		src.Name, src.Expr = "p", "mean(x) + mean(z)"
-		if _, err := Compile(src, p); !errors.Is(err, ErrParams) || !strings.Contains(err.Error(), want) {
+		_, err := Compile(src, p)
+		wantHint(t, err)
+		if !errors.Is(err, ErrParams) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -73,7 +73,8 @@ func (p *planner) add(s step) int {
 		return i
 	}
 	if len(p.steps) >= MaxSteps {
-		return p.fail(ErrSize, "", "the program needs more than %d operations on ciphertexts", MaxSteps)
+		return p.fail(ErrSize, "split the program",
+			"the program needs more than %d operations on ciphertexts", MaxSteps)
 	}
 	s.at = p.at
 	i := len(p.steps)
@@ -107,11 +108,13 @@ func (p *planner) input(in Input, st config.Stream) int {
 	level := InputLevel(p.ch.params, st)
 	if st.Compact() > 0 {
 		if problem := compactProblem(p.ch.params, st); problem != "" {
-			return p.fail(ErrParams, "", "the windows of %s are compact: %s", in, problem)
+			return p.fail(ErrParams, "leave out mode: compact, or use parameters that bootstrap",
+				"the windows of %s are compact: %s", in, problem)
 		}
 	}
 	if level < 0 || level > p.ch.maxLevel {
-		return p.fail(ErrParams, "", "%s is encrypted at level %d, parameters %s have levels 0 to %d",
+		return p.fail(ErrParams, "leave out level: of the stream",
+			"%s is encrypted at level %d, parameters %s have levels 0 to %d",
 			in, level, p.ch.params.Name(), p.ch.maxLevel)
 	}
 	scale := InputScale(p.ch.params, st)
@@ -127,7 +130,8 @@ func (p *planner) input(in Input, st config.Stream) int {
 		}
 	}
 	if inputs >= MaxInputs {
-		return p.fail(ErrSize, "", "the program reads more than %d windows", MaxInputs)
+		return p.fail(ErrSize, "split the program, or use longer windows",
+			"the program reads more than %d windows", MaxInputs)
 	}
 	// A fresh error is v*e + s*e1: two products of equal size, hence the lighter
 	// tail. Seeded encryption has less noise and is covered.

@@ -197,6 +197,7 @@ func TestPrivateLessRefused(t *testing.T) {
 			set = "edge12-d1"
 		}
 		_, err := Compile(c.src, mustParams(t, set))
+		wantHint(t, err)
 		var e *Error
 		if !errors.As(err, &e) || !errors.Is(err, c.kind) {
 			t.Errorf("%s: %v", what, err)
@@ -335,8 +336,8 @@ func FuzzPrivateLess(f *testing.F) {
 		c, err := Compile(src, params)
 		if err != nil {
 			var e *Error
-			if !errors.As(err, &e) || e.Kind == nil {
-				t.Fatalf("error %v of an unexpected kind", err)
+			if !errors.As(err, &e) || e.Kind == nil || e.Hint == "" {
+				t.Fatalf("error %v of an unexpected kind, or without a hint", err)
 			}
 			_ = e.Error()
 			return

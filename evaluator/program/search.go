@@ -166,13 +166,14 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	v := e.eval(root)
 	e.enter(root)
 	if p.err == nil && v.a == 0 {
-		p.fail(ErrConstant, "", "%s does not depend on its inputs", p.text())
+		p.fail(ErrConstant, "give it an input whose value matters", "%s does not depend on its inputs", p.text())
 	}
 	if p.err == nil && (!finite(v.a) || !finite(v.b.value())) {
-		p.fail(ErrConstant, "", "%s has no finite value", p.text())
+		p.fail(ErrConstant, "use smaller numbers", "%s has no finite value", p.text())
 	}
 	if p.err == nil && sqrt && v.hi < 0 {
-		p.fail(ErrUnsupported, "", "%s is never positive, so it has no square root", p.text())
+		p.fail(ErrUnsupported, "take the root of a value that is not negative",
+			"%s is never positive, so it has no square root", p.text())
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -202,7 +203,7 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 		out.Resolution = s.prog.Resolution
 	}
 	if !finite(out.Bound) || !finite(v.lo) || !finite(v.hi) {
-		p.fail(ErrConstant, "", "%s is beyond the range of float64, or its error is", p.text())
+		p.fail(ErrConstant, "use smaller numbers", "%s is beyond the range of float64, or its error is", p.text())
 		return nil, p.err
 	}
 	if e.exact(s.root, &out); p.err != nil {

@@ -71,20 +71,24 @@ func VarKey(name string, lag int) string {
 	return fmt.Sprintf("%s@%d", name, lag)
 }
 
+// unusable refuses a description. hint says what to do.
+func (s *Source) unusable(hint, format string, args ...any) error {
+	return &Error{Program: s.Name, Kind: ErrParams, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
 // check refuses a description that the planner could not rely on. slots is half
 // the ring degree.
 func (s *Source) check(params string, slots int) error {
-	fail := func(format string, args ...any) error {
-		return &Error{Program: s.Name, Kind: ErrParams, Message: fmt.Sprintf(format, args...)}
-	}
+	fail := s.unusable
 	if len(s.Vars) == 0 {
-		return fail("no inputs are declared")
+		return fail("name inputs under inputs:", "no inputs are declared")
 	}
 	if !(s.Resolution >= 0) || !finite(s.Resolution) {
-		return fail("the resolution %g is not a positive number", s.Resolution)
+		return fail("leave out resolution:, or give it in the unit of the channel",
+			"the resolution %g is not a positive number", s.Resolution)
 	}
 	if text := s.placesProblem(slots); text != "" {
-		return fail("%s", text)
+		return fail("mend places: or window: of the streams", "%s", text)
 	}
 	streams := map[[2]string]config.Stream{}
 	for _, name := range sortedKeys(s.Vars) {
@@ -92,37 +96,45 @@ func (s *Source) check(params string, slots int) error {
 		st := v.Stream
 		where := Input{Device: v.Device, Stream: st.Name}.String()
 		if (v.Device == "") != (s.Class != "") {
-			return fail("variable %s: %s: a program for a class names no devices, any other does", name, where)
+			return fail("write STREAM/CHANNEL with for: CLASS, else DEVICE/STREAM/CHANNEL",
+				"variable %s: %s: a program for a class names no devices, any other does", name, where)
 		}
 		if v.Channel < 0 || v.Channel >= len(st.Channels) {
-			return fail("variable %s: %s has no channel %d", name, where, v.Channel)
+			return fail("name one of the channels of the stream",
+				"variable %s: %s has no channel %d", name, where, v.Channel)
 		}
 		if st.Params != "" && params != "" && st.Params != params {
-			return fail("variable %s: %s is encrypted under parameters %s, this program is compiled for %s", name,
+			return fail("give all streams of a program the same params:",
+				"variable %s: %s is encrypted under parameters %s, this program is compiled for %s", name,
 				where,
 				st.Params, params)
 		}
 		if st.Window.Samples < 1 || st.Slots() > slots {
-			return fail("variable %s: %s needs %d slots, parameters %s have %d", name, where, st.Slots(), params, slots)
+			return fail("use shorter windows, fewer channels or larger parameters",
+				"variable %s: %s needs %d slots, parameters %s have %d", name, where, st.Slots(), params, slots)
 		}
 		for _, c := range st.Channels {
 			if mid, half := c.Affine(); !finite(mid) || !finite(half) || half <= 0 {
-				return fail("variable %s: %s channel %s has no usable range", name, where, c.Name)
+				return fail("write range: [LOW, HIGH] with LOW below HIGH",
+					"variable %s: %s channel %s has no usable range", name, where, c.Name)
 			}
 			if _, err := c.Grid(); st.Histogram() && err != nil {
-				return fail("variable %s: %s channel %s: %v", name, where, c.Name, err)
+				return fail("mend range: or resolution: of the channel",
+					"variable %s: %s channel %s: %v", name, where, c.Name, err)
 			}
 			if st.Digits() && len(st.Channels) != 1 {
-				return fail("variable %s: %s has %d channels, a stream of mode digits has one", name, where,
+				return fail("use a stream for each channel",
+					"variable %s: %s has %d channels, a stream of mode digits has one", name, where,
 					len(st.Channels))
 			}
 			if _, err := c.StepGrid(); st.Whole() && err != nil {
-				return fail("variable %s: %s channel %s: %v", name, where, c.Name, err)
+				return fail("mend range: or resolution: of the channel",
+					"variable %s: %s channel %s: %v", name, where, c.Name, err)
 			}
 		}
 		key := [2]string{v.Device, st.Name}
 		if old, ok := streams[key]; ok && old.LayoutHash() != st.LayoutHash() {
-			return fail("variable %s: %s is described in two ways", name, where)
+			return fail("describe the stream once", "variable %s: %s is described in two ways", name, where)
 		}
 		streams[key] = st
 	}
@@ -131,17 +143,19 @@ func (s *Source) check(params string, slots int) error {
 	}
 	for _, name := range sortedKeys(s.Vars) {
 		if v := s.Vars[name]; v.Stream.Steps() {
-			return fail("variable %s: %s holds rows of whole steps, which only a model: reads", name,
+			return fail("use a stream of another mode, or a model:",
+				"variable %s: %s holds rows of whole steps, which only a model: reads", name,
 				Input{Device: v.Device, Stream: v.Stream.Name})
 		}
 	}
 	for in, n := range s.Present {
 		st, ok := streams[[2]string{in.Device, in.Stream}]
 		if !ok {
-			return fail("%s is not an input", in)
+			return fail("name windows of the inputs alone", "%s is not an input", in)
 		}
 		if n < 1 || n > st.Window.Samples {
-			return fail("%s has %d samples, its windows hold 1 to %d", in, n, st.Window.Samples)
+			return fail("name as many samples as the window has",
+				"%s has %d samples, its windows hold 1 to %d", in, n, st.Window.Samples)
 		}
 	}
 	return nil
@@ -149,30 +163,33 @@ func (s *Source) check(params string, slots int) error {
 
 // checkModel refuses inputs that are no row of the model.
 func (s *Source) checkModel() error {
-	fail := func(format string, args ...any) error {
-		return &Error{Program: s.Name, Kind: ErrParams, Message: fmt.Sprintf(format, args...)}
-	}
+	fail := s.unusable
 	if err := s.Model.Check(); err != nil {
-		return &Error{Program: s.Name, Kind: ErrParams, Message: err.Error()}
+		return fail("take a file as docs/models.md describes", "%v", err)
 	}
 	if s.Packed {
-		return fail("results of a model are several ciphertexts and go out alone")
+		return fail("leave out results: pack of this key set, or the program",
+			"results of a model are several ciphertexts and go out alone")
 	}
 	if len(s.Model.Features) != len(s.Vars) {
-		return fail("the model has %d features, the program %d inputs", len(s.Model.Features), len(s.Vars))
+		return fail("give each feature one input",
+			"the model has %d features, the program %d inputs", len(s.Model.Features), len(s.Vars))
 	}
 	first := s.Vars[s.Model.Features[0]]
 	for _, name := range s.Model.Features {
 		v, known := s.Vars[name]
 		if !known {
-			return fail("the model's feature %q is none of the inputs", name)
+			return fail("name the inputs as the model names its features",
+				"the model's feature %q is none of the inputs", name)
 		}
 		where := Input{Device: v.Device, Stream: v.Stream.Name}
 		if !v.Stream.Steps() {
-			return fail("variable %s: %s is not of mode steps, which a model reads", name, where)
+			return fail("set mode: steps on the stream",
+				"variable %s: %s is not of mode steps, which a model reads", name, where)
 		}
 		if v.Device != first.Device || v.Stream.Name != first.Stream.Name {
-			return fail("variables %s and %s: %s and %s are different streams; a row of a model is one window",
+			return fail("take all features from channels of one stream",
+				"variables %s and %s: %s and %s are different streams; a row of a model is one window",
 				s.Model.Features[0], name, Input{Device: first.Device, Stream: first.Stream.Name}, where)
 		}
 	}
