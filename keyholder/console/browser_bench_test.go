@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,10 +72,33 @@ func BenchmarkBrowser(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+	b.Run("pan-and-zoom", func(b *testing.B) { moveChart(b, page) })
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", serving))
 	must(b, err)
 	b.Logf("memory of the server: %q",
 		regexp.MustCompile(`(?m)^(VmHWM|VmRSS|RssAnon|RssFile):.*kB$`).FindAllString(string(status), -1))
+}
+
+// moveChart pans and zooms a chart of 60,000 to 121,000 results for two frames in five, and times all frames.
+func moveChart(b *testing.B, page *testenv.Page) {
+	page.Do(clickOn(""))
+	page.Wait("charts", drawn[""])
+	page.Do(`document.querySelector('[data-program=mean] .ranges button:nth-child(3)').click()`)
+	page.Do("settled()")
+	const keys = "moved(['ArrowLeft', '-', 'ArrowRight', '+'], 50)"
+	var all []float64
+	for b.Loop() {
+		for text := range strings.FieldsSeq(strings.Trim(page.Do(keys), `"`)) {
+			took, err := strconv.ParseFloat(text, 64)
+			must(b, err)
+			all = append(all, took)
+		}
+	}
+	slices.Sort(all)
+	b.ReportMetric(all[len(all)/2], "ms/frame")
+	b.ReportMetric(all[len(all)*95/100], "p95-ms/frame")
+	b.ReportMetric(all[len(all)-1], "max-ms/frame")
+	b.ReportMetric(0, "ns/op")
 }
 
 // drawn says by path when a view is there.
@@ -91,7 +115,8 @@ func clickOn(view string) string {
 
 // watchFrames defines timed, which returns the milliseconds from a deed until a condition holds and
 // the second frame after that; asked, the answers since then; and settled, which waits until
-// nothing is asked for.
+// nothing is asked for; and moved, which sends keys to a chart, one a frame for ten frames, lets it be for fifteen,
+// in which it asks for what it shows now, and so on, and returns the milliseconds of each frame.
 const watchFrames = `(() => {
 	const frame = () => new Promise((done) => requestAnimationFrame(done));
 	let since = 0;
@@ -105,6 +130,21 @@ const watchFrames = `(() => {
 		await frame();
 		await frame();
 		return performance.now() - since;
+	};
+	window.moved = async (keys, frames) => {
+		const chart = document.querySelector('[data-program=mean] .chart');
+		const gaps = [];
+		let last = await frame();
+		for (let i = 0; i < frames; i += 1) {
+			if (i % 25 < 10) {
+				const key = keys[Math.floor(i / 5) % keys.length];
+				chart.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+			}
+			const now = await frame();
+			gaps.push(now - last);
+			last = now;
+		}
+		return gaps.join(' ');
 	};
 	window.settled = async () => {
 		for (let quiet = 0, n = -1; quiet < 10; quiet += 1) {

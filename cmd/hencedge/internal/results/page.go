@@ -78,7 +78,7 @@ func openPage(ctx context.Context, s *session) (*page, error) {
 
 // collectAt is how much the heap grows between collections in percent: with 10,000 devices the process
 // then has less than 64 MiB in memory, the pages of its file included.
-const collectAt = 50
+const collectAt = 25
 
 // enrolled are the boards of which the page shows what they say of themselves.
 type enrolled struct {
