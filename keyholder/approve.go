@@ -101,6 +101,11 @@ func hashText(h [32]byte) string { return hashPrefix + hex.EncodeToString(h[:]) 
 // compile compiles the program for windows with the given numbers of samples; nil means
 // full windows. With packed it is compiled for a pack.
 func (a *Approval) compile(present map[program.Input]int, packed bool) (*program.Circuit, error) {
+	return a.compileAs(present, packed, false)
+}
+
+// compileAs is compile, with earlier as in program.Source.
+func (a *Approval) compileAs(present map[program.Input]int, packed, earlier bool) (*program.Circuit, error) {
 	for _, name := range []string{a.Evaluator, a.Program.Name} {
 		if err := transport.CheckName(name); err != nil {
 			return nil, fmt.Errorf("approve: %w", err)
@@ -110,7 +115,7 @@ func (a *Approval) compile(present map[program.Input]int, packed bool) (*program
 	if err != nil {
 		return nil, fmt.Errorf("approve: %w", err)
 	}
-	src.Present, src.Packed = present, packed
+	src.Present, src.Packed, src.Earlier = present, packed, earlier
 	c, err := program.Compile(src, params)
 	if err != nil {
 		return nil, fmt.Errorf("approve program %s: %w", a.Program.Name, err)
@@ -144,6 +149,35 @@ type approved struct {
 	// packed is for packs, and packedVariants for partial windows there. nil: not needed yet.
 	packed         *program.Circuit
 	packedVariants program.Variants
+	// before is the program as evaluators planned it earlier (program.Source.Earlier), whose results may be stored or on
+	// their way. nil: not needed yet, or this is it, as isBefore says.
+	before   *approved
+	isBefore bool
+}
+
+// compile compiles the program the way that a stands for.
+func (a *approved) compile(present map[program.Input]int, packed bool) (*program.Circuit, error) {
+	return a.compileAs(present, packed, a.isBefore)
+}
+
+// matching returns c, the circuit for the windows of a result, if its header m is what c gives, or else the circuit of
+// earlier evaluators if it is what that gives. Otherwise it says what differs from c.
+func (a *approved) matching(m *transport.Meta, c *program.Circuit, packed bool) (*program.Circuit, error) {
+	err := agrees(m, c)
+	if err == nil || packed { // packs were always at the lowest level
+		return c, err
+	}
+	if a.before == nil {
+		full, failed := a.compileAs(nil, false, true)
+		if failed != nil {
+			return nil, err
+		}
+		a.before = &approved{Approval: a.Approval, hash: a.hash, full: full, isBefore: true}
+	}
+	if c, failed := a.before.circuit(m, false); failed == nil && agrees(m, c) == nil {
+		return c, nil
+	}
+	return nil, err
 }
 
 // follow reads the file again if it changed. The caller holds mu.
@@ -232,7 +266,7 @@ func (l *approvals) expect(s *Set, m *transport.Meta, packed bool) (*expected, e
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s of %s: %w", ErrWrongProgram, m.Program, m.Device, err)
 	}
-	if err := agrees(m, c); err != nil {
+	if c, err = a.matching(m, c, packed); err != nil {
 		return nil, fmt.Errorf("%w: %s of %s: %w; if its evaluator's configuration changed, run hencedge results "+
 			"approve",
 			ErrWrongProgram, m.Program, m.Device, err)

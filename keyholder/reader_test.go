@@ -161,6 +161,51 @@ func TestReadResult(t *testing.T) {
 	}
 }
 
+// TestEarlierResultsRead: results that evaluators made when they left at a higher level are read under the same approval,
+// and traced. A header that mixes both is refused.
+func TestEarlierResultsRead(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	c := newCloud(t, s, s.manifest.Current(), key)
+	p := testProgram(s.params.Name(), 64)
+	p.Expr = "mean(x)"
+	now := approve(t, s, p)
+	src, params, err := p.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.Earlier = true
+	earlier, err := program.Compile(src, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if earlier.Level() <= now.Level() || earlier.Hash() != now.Hash() || earlier.Output().Bound >= now.Output().Bound {
+		t.Fatalf("level %d, now %d; promised %g, now %g", earlier.Level(), now.Level(), earlier.Output().Bound,
+			now.Output().Bound)
+	}
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	for _, circuit := range []*program.Circuit{earlier, now, earlier} {
+		c.programs[1] = circuit
+		const slot = 16
+		sealed, out := c.result([]float64{slot}, nil), circuit.Output()
+		got, err := r.Read("hencedge/v1/res/mean", sealed)
+		if err != nil {
+			t.Fatalf("level %d: %v", circuit.Level(), err)
+		}
+		if want := out.A*slot + out.B; math.Abs(got.Values[0]-want) > 1 || got.Bound != out.Bound {
+			t.Errorf("level %d: %g +- %g, want %g +- %g", circuit.Level(), got.Values[0], got.Bound, want, out.Bound)
+		}
+		steps, again := r.Trace(transport.ObjectID(sealed), sealed, "mean", "", got.Start)
+		if again == nil || again.Values[0] != got.Values[0] {
+			t.Errorf("level %d: traced as %+v: %+v", circuit.Level(), again, steps)
+		}
+	}
+	c.programs[1] = earlier
+	mixed := c.result([]float64{16}, func(m *transport.Meta) { m.Post.Bound = now.Output().Bound })
+	if _, err := r.Read("hencedge/v1/res/mean", mixed); !errors.Is(err, ErrWrongProgram) {
+		t.Errorf("of an earlier level with the error promised now: %v", err)
+	}
+}
+
 // TestEveryRefusalHasItsOwnError changes one thing at a time.
 // One approval of a program for a class covers each device that a result names, and only
 // results that name one; an approval of another program covers none of these.

@@ -414,6 +414,18 @@ func (e *evaluator) samples(n *node) float64 {
 	return n.c
 }
 
+// counts reports whether the key holder may round the values of a root to whole numbers. Their results keep their noise
+// as small as it is, so that none is refused.
+func (n *node) counts() bool {
+	switch n.op {
+	case opCount, opTally, opAny, opRead:
+		return true
+	case opLin:
+		return n.whole()
+	}
+	return false
+}
+
 // exact fills in how the key holder makes the exact value of a root that counts, of which
 // out has the values before rounding. It refuses noise that rounding does not remove.
 func (e *evaluator) exact(root *node, out *Output) {

@@ -44,6 +44,7 @@ type planner struct {
 	fills map[Input]int // slots of each input that hold samples
 	at    ast.Node      // the part of the program that is being planned
 	need  int           // multiplications one after another that it needs
+	stays bool          // the result leaves at the level where its scale lets it fit
 	err   *Error
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -114,6 +115,68 @@ func TestRandomProgramsWithinPromise(t *testing.T) {
 			} else {
 				t.Logf("%s: %s: error %.3g, promised %.3g", c.set, expr, w, circuit.out.Bound)
 			}
+		}
+	}
+}
+
+// TestLowered: results that leave at a lower level than their scale lets them fit keep their promise. It is at most a
+// quarter larger than that of the program as it was planned before, whose results are read as before.
+func TestLowered(t *testing.T) {
+	for _, c := range []struct {
+		set     string
+		samples int
+		count   int
+	}{{"edge12-d1", 20, 12}, {"edge12-d1", 128, 6}, {"edge13-d3", 128, 4}, {"edge13-d2p", 20, 10}, {"std14-d5", 128, 3}} {
+		b := testBench(t, c.set)
+		p, vars := b.ctx.Parameters(), testVars(c.set, c.samples)
+		exprs := []string{"mean(x)", "sum(y) - mean(w)", "var(x)", "std(y)"}
+		for i := range 30 * c.count {
+			exprs = append(exprs, rapid.Custom(func(rt *rapid.T) string { return genExpr{rt}.program() }).Example(i))
+		}
+		ran, lower := 0, 0
+		for i, expr := range exprs {
+			src := Source{Name: "p", Expr: expr, Vars: vars}
+			now, err := compile(src, p)
+			src.Earlier = true
+			before, err2 := compile(src, p)
+			if (err == nil) != (err2 == nil) {
+				t.Errorf("%s: %s: %v, and as it was before %v", c.set, expr, err, err2)
+			}
+			if err != nil || err2 != nil {
+				continue
+			}
+			if now.Level() > before.Level() || now.Hash() != before.Hash() {
+				t.Errorf("%s: %s: level %d, before %d", c.set, expr, now.Level(), before.Level())
+			}
+			if most := before.out.raw() * resultLoss * math.Sqrt2; now.out.raw() > most {
+				t.Errorf("%s: %s: promised %.3g, before %.3g", c.set, expr, now.out.raw(), before.out.raw())
+			}
+			if now.Level() == before.Level() || ran >= c.count || now.Explain().KeySwitch > 40 ||
+				strings.Contains(expr, "prev(") || strings.Contains(expr, "lag(") { // older windows may fold away
+				continue
+			}
+			ran++
+			lower += before.Level() - now.Level()
+			for _, circuit := range []*Circuit{now, before} {
+				if w := b.worst(t, circuit, rand.New(rand.NewPCG(4, uint64(i)))); w > circuit.out.Bound {
+					t.Errorf("%s: %s at level %d: error %.3g, promised %.3g", c.set, expr, circuit.Level(), w,
+						circuit.out.Bound)
+				}
+			}
+		}
+		if c.set != "edge13-d3" && lower == 0 { // level 0 of edge13-d3 is large enough for its results
+			t.Errorf("%s: of %d programs none has a result at a lower level", c.set, len(exprs))
+		}
+		t.Logf("%s: %d programs ran, %d levels fewer", c.set, ran, lower)
+	}
+}
+
+// TestCoarse: the integers before a rescaling do not depend on the last bits of what they are made of.
+func TestCoarse(t *testing.T) {
+	for _, c := range [][2]float64{{0.99, 0}, {1, 1}, {31.9, 31}, {33.5, 32}, {63, 62}, {1000, 992}, {0x1.ffp40, 0x1.fp40},
+		{math.Inf(1), 0}, {math.NaN(), 0}, {-3, 0}} {
+		if got := coarse(c[0]); got != c[1] {
+			t.Errorf("coarse(%g) = %g, want %g", c[0], got, c[1])
 		}
 	}
 }

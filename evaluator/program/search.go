@@ -154,7 +154,7 @@ func (s *search) hasPoly(n *node, seen map[*node]bool) bool {
 }
 
 func (s *search) plan(pol policy) (*plan, *Error) {
-	p := &planner{ch: s.ch, src: s.src, pol: pol, memo: map[stepKey]int{}}
+	p := &planner{ch: s.ch, src: s.src, pol: pol, memo: map[stepKey]int{}, stays: s.prog.Earlier || s.root.counts()}
 	e := &evaluator{planner: p, done: map[*node]val{}, depths: depths{}}
 	root, sqrt := s.root, false
 	if root.op == opSqrt {
@@ -225,7 +225,8 @@ func rootError(err, lo float64) float64 {
 }
 
 // finish shortens the result: it rescales and drops levels to the fewest limbs
-// that cost at most a quarter more error than the best choice.
+// that cost at most a quarter more error than the best choice. Within that quarter it
+// goes to lower levels still, at smaller scales; see shorter.
 func (p *planner) finish(v val) (w int, bound float64) {
 	type choice struct {
 		w, limbs int
@@ -241,7 +242,7 @@ func (p *planner) finish(v val) (w int, bound float64) {
 			level--
 		}
 		if s.scale <= maxResultScale && p.ch.fits(level, s.mag, err, s.scale) {
-			b := math.Abs(v.a)*(err+p.ch.rounding*s.mag) + 0x1p-48*math.Abs(v.a)*s.mag + 0x1p-50*math.Abs(v.b.value())
+			b := p.boundOf(w, v)
 			all = append(all, choice{p.drop(w, level), p.ch.params.LimbsAt(level), b})
 			least = min(least, b)
 		}
@@ -251,7 +252,7 @@ func (p *planner) finish(v val) (w int, bound float64) {
 	}
 	best := -1
 	for i, c := range all {
-		if c.bound <= least*1.25 && (best < 0 || c.limbs < all[best].limbs || c.limbs == all[best].limbs &&
+		if c.bound <= least*resultLoss && (best < 0 || c.limbs < all[best].limbs || c.limbs == all[best].limbs &&
 			c.bound < all[best].bound) {
 			best = i
 		}
@@ -260,7 +261,57 @@ func (p *planner) finish(v val) (w int, bound float64) {
 		p.fail(ErrMagnitude, "", "%s has no scale at which the result can be sent", p.text())
 		return 0, 0
 	}
-	return all[best].w, all[best].bound
+	w, bound = all[best].w, all[best].bound
+	for !p.stays && p.err == nil {
+		low, ok := p.shorter(w)
+		if !ok {
+			break
+		}
+		b := p.boundOf(low, v)
+		if !(b <= least*resultLoss) {
+			break
+		}
+		w, bound = low, b
+	}
+	return w, bound
+}
+
+// resultLoss is by how much the promised error may grow so that a result has fewer limbs.
+const resultLoss = 1.25
+
+// boundOf bounds the error of step w as the result v.
+func (p *planner) boundOf(w int, v val) float64 {
+	s := p.get(w)
+	return math.Abs(v.a)*(s.dev.limit()+p.ch.rounding*s.mag) + 0x1p-48*math.Abs(v.a)*s.mag +
+		0x1p-50*math.Abs(v.b.value())
+}
+
+// shorter brings a result one level further down than its scale allows: to the largest scale
+// that fits there, by an integer before a rescaling. So it gives up only bits of the scale that
+// the noise covers. ok is false if there is no such scale.
+func (p *planner) shorter(w int) (low int, ok bool) {
+	s := *p.get(w)
+	if s.level == 0 {
+		return 0, false
+	}
+	fits := math.Exp2(min(p.ch.room(s.level-1), 1000)) / (s.mag + 2*s.dev.limit())
+	k := coarse(fits / s.scale * p.ch.factor[s.level])
+	if k < 1 || k > 0x1p53 || !p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale*k) {
+		return 0, false
+	}
+	low = p.rescale(p.scaleBy(w, k, s.scale*k, 1, 0))
+	n := p.get(low)
+	return low, p.err == nil && n.scale <= maxResultScale && p.ch.fits(n.level, n.mag, n.dev.limit(), n.scale)
+}
+
+// coarse rounds down to a whole number of at most five significant bits: the same number on every
+// processor, also where the last bits of x differ.
+func coarse(x float64) float64 {
+	if !(x >= 1) || math.IsInf(x, 1) {
+		return 0
+	}
+	frac, exp := math.Frexp(x)
+	return math.Floor(math.Ldexp(math.Floor(frac*32), exp-5))
 }
 
 // maxResultScale is the largest scale that a signed header carries.

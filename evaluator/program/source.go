@@ -28,6 +28,9 @@ type Source struct {
 	// Packed: the result is a single value for a pack. It changes how the program is
 	// planned and read, not what it computes or its hash.
 	Packed bool
+	// Earlier: the result is as evaluators planned it before results left at the lowest level. It changes neither what
+	// the program computes nor its hash, and lets results that were stored then be checked and read.
+	Earlier bool
 	// Model is evaluated in place of an expression; Expr is then its text. Plan is how the evaluator does that; the key
 	// holder has none.
 	Model *answer.Model
