@@ -192,6 +192,13 @@ func (b *bench) sampleAt(t testing.TB, c *Circuit, ins []Input, place int, rng *
 		}
 		cts[in] = ct
 	}
+	for name, v := range c.prog.Vars { // what is multiplied by 0 is no input, but Reference wants to see it
+		for lag := range MaxLag + 1 {
+			if n := c.prog.present(Input{v.Device, v.Stream.Name, lag}, v.Stream); plain[VarKey(name, lag)] == nil {
+				plain[VarKey(name, lag)] = make([]float64, n)
+			}
+		}
+	}
 	return cts, plain
 }
 
