@@ -149,8 +149,8 @@ type approved struct {
 	// packed is for packs, and packedVariants for partial windows there. nil: not needed yet.
 	packed         *program.Circuit
 	packedVariants program.Variants
-	// before is the program as evaluators planned it earlier (program.Source.Earlier), whose results may be stored or on
-	// their way. nil: not needed yet, or this is it, as isBefore says.
+	// before is the program as evaluators planned it earlier (program.Source.Earlier), whose results may be stored or
+	// on their way. nil: not needed yet, or this is it, as isBefore says.
 	before   *approved
 	isBefore bool
 }
@@ -160,8 +160,8 @@ func (a *approved) compile(present map[program.Input]int, packed bool) (*program
 	return a.compileAs(present, packed, a.isBefore)
 }
 
-// matching returns c, the circuit for the windows of a result, if its header m is what c gives, or else the circuit of
-// earlier evaluators if it is what that gives. Otherwise it says what differs from c.
+// matching returns c, the circuit for the windows of a result, if its header m is what c gives, or else the circuit
+// of earlier evaluators if it is what that gives. Otherwise it says what differs from c.
 func (a *approved) matching(m *transport.Meta, c *program.Circuit, packed bool) (*program.Circuit, error) {
 	err := agrees(m, c)
 	if err == nil || packed { // packs were always at the lowest level

@@ -161,8 +161,8 @@ func TestReadResult(t *testing.T) {
 	}
 }
 
-// TestEarlierResultsRead: results that evaluators made when they left at a higher level are read under the same approval,
-// and traced. A header that mixes both is refused.
+// TestEarlierResultsRead: results that evaluators made when they left at a higher level are read under the same
+// approval, and traced. A header that mixes both is refused.
 func TestEarlierResultsRead(t *testing.T) {
 	s, key := newSet(t), signingKey(t)
 	c := newCloud(t, s, s.manifest.Current(), key)

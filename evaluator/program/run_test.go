@@ -125,7 +125,9 @@ func TestLowered(t *testing.T) {
 		set     string
 		samples int
 		count   int
-	}{{"edge12-d1", 20, 12}, {"edge12-d1", 128, 6}, {"edge13-d3", 128, 4}, {"edge13-d2p", 20, 10}, {"std14-d5", 128, 3}} {
+	}{
+		{"edge12-d1", 20, 12}, {"edge12-d1", 128, 6}, {"edge13-d3", 128, 4}, {"edge13-d2p", 20, 10}, {"std14-d5", 128, 3},
+	} {
 		b := testBench(t, c.set)
 		p, vars := b.ctx.Parameters(), testVars(c.set, c.samples)
 		exprs := []string{"mean(x)", "sum(y) - mean(w)", "var(x)", "std(y)"}
@@ -171,8 +173,8 @@ func TestLowered(t *testing.T) {
 
 // TestCoarse: the integers before a rescaling do not depend on the last bits of what they are made of.
 func TestCoarse(t *testing.T) {
-	for _, c := range [][2]float64{{0.99, 0}, {1, 1}, {31.9, 31}, {33.5, 32}, {63, 62}, {1000, 992}, {0x1.ffp40, 0x1.fp40},
-		{math.Inf(1), 0}, {math.NaN(), 0}, {-3, 0}} {
+	for _, c := range [][2]float64{{0.99, 0}, {1, 1}, {31.9, 31}, {33.5, 32}, {63, 62}, {1000, 992},
+		{0x1.ffp40, 0x1.fp40}, {math.Inf(1), 0}, {math.NaN(), 0}, {-3, 0}} {
 		if got := coarse(c[0]); got != c[1] {
 			t.Errorf("coarse(%g) = %g, want %g", c[0], got, c[1])
 		}
