@@ -171,6 +171,44 @@ func TestLowered(t *testing.T) {
 	}
 }
 
+// TestLoweredShare: programs whose results leave at a lower level share as many key switches as they did before.
+func TestLoweredShare(t *testing.T) {
+	for _, set := range []string{"edge12-d1", "edge13-d2p", "std14-d5"} {
+		p, lower := mustParams(t, set), 0
+		for _, samples := range []int{64, 256} {
+			var now, before []*Circuit
+			for _, expr := range []string{"mean(x)", "var(x)", "cov(x, y)", "mean(w)"} {
+				src := Source{Name: "p", Expr: expr, Vars: testVars(set, samples)}
+				c, err := compile(src, p)
+				if err != nil {
+					continue // edge12-d1 has no level for products of a window
+				}
+				src.Earlier = true
+				old, err := compile(src, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				now, before = append(now, c), append(before, old)
+				lower += old.Level() - c.Level()
+			}
+			a, err := Fuse(nil, now...)
+			b, err2 := Fuse(nil, before...)
+			if err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			n, limbs := a.switches()
+			m, most := b.switches()
+			if n > m || limbs > most {
+				t.Errorf("%s, %d samples: %d key switches with %d limbs together, before %d with %d", set, samples, n,
+					limbs, m, most)
+			}
+		}
+		if lower == 0 {
+			t.Errorf("%s: no result leaves at a lower level", set)
+		}
+	}
+}
+
 // TestCoarse: the integers before a rescaling do not depend on the last bits of what they are made of.
 func TestCoarse(t *testing.T) {
 	for _, c := range [][2]float64{{0.99, 0}, {1, 1}, {31.9, 31}, {33.5, 32}, {63, 62}, {1000, 992},

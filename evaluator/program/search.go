@@ -262,19 +262,25 @@ func (p *planner) finish(v val) (w int, bound float64) {
 		return 0, 0
 	}
 	w, bound = all[best].w, all[best].bound
-	for !p.stays && p.err == nil {
-		low, ok := p.shorter(w)
-		if !ok {
-			break
+	for lower := !p.stays; lower; {
+		lower = false
+		for _, spare := range []float64{shareBits, 0} {
+			low, ok := p.shorter(w, spare)
+			if !ok {
+				continue
+			}
+			if b := p.boundOf(low, v); b <= least*resultLoss {
+				w, bound, lower = low, b, true
+				break
+			}
 		}
-		b := p.boundOf(low, v)
-		if !(b <= least*resultLoss) {
-			break
-		}
-		w, bound = low, b
 	}
 	return w, bound
 }
+
+// shareBits is how many bits a result leaves free at a lower level if it can: where programs share a sum, slots that
+// nobody reads hold up to twice as much. Without room for that they would each sum alone.
+const shareBits = 1
 
 // resultLoss is by how much the promised error may grow so that a result has fewer limbs.
 const resultLoss = 1.25
@@ -287,21 +293,25 @@ func (p *planner) boundOf(w int, v val) float64 {
 }
 
 // shorter brings a result one level further down than its scale allows: to the largest scale
-// that fits there, by an integer before a rescaling. So it gives up only bits of the scale that
-// the noise covers. ok is false if there is no such scale.
-func (p *planner) shorter(w int) (low int, ok bool) {
+// that fits there and leaves spare bits, by an integer before a rescaling. So it gives up only bits
+// of the scale that the noise covers. ok is false if there is no such scale.
+func (p *planner) shorter(w int, spare float64) (low int, ok bool) {
 	s := *p.get(w)
-	if s.level == 0 {
+	if s.level == 0 || p.err != nil {
 		return 0, false
 	}
-	fits := math.Exp2(min(p.ch.room(s.level-1), 1000)) / (s.mag + 2*s.dev.limit())
+	fits := math.Exp2(min(p.ch.room(s.level-1)-spare, 1000)) / (s.mag + 2*s.dev.limit())
 	k := coarse(fits / s.scale * p.ch.factor[s.level])
 	if k < 1 || k > 0x1p53 || !p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale*k) {
 		return 0, false
 	}
 	low = p.rescale(p.scaleBy(w, k, s.scale*k, 1, 0))
+	if p.err != nil { // no more steps are allowed: the result stays where it is
+		p.err = nil
+		return 0, false
+	}
 	n := p.get(low)
-	return low, p.err == nil && n.scale <= maxResultScale && p.ch.fits(n.level, n.mag, n.dev.limit(), n.scale)
+	return low, n.scale <= maxResultScale && p.ch.fits(n.level, n.mag, n.dev.limit(), n.scale)
 }
 
 // coarse rounds down to a whole number of at most five significant bits: the same number on every
