@@ -126,7 +126,8 @@ func TestLowered(t *testing.T) {
 		samples int
 		count   int
 	}{
-		{"edge12-d1", 20, 12}, {"edge12-d1", 128, 6}, {"edge13-d3", 128, 4}, {"edge13-d2p", 20, 10}, {"std14-d5", 128, 3},
+		{"edge12-d1", 20, 12}, {"edge12-d1", 128, 6}, {"edge13-d3", 128, 4}, {"edge13-d2p", 20, 10},
+		{"std14-d5", 128, 3},
 	} {
 		b := testBench(t, c.set)
 		p, vars := b.ctx.Parameters(), testVars(c.set, c.samples)
