@@ -115,7 +115,7 @@ func NewPlan(p henc.Parameters, lit Literal) (*Plan, error) {
 func (pl *Plan) schedule() {
 	p, n := pl.params, pl.params.Slots()
 	top := p.MaxLevel()
-	working := p.RescaleFactor(top - pl.lit.ToCoefficients)
+	working := 2 * p.RescaleFactor(top-pl.lit.ToCoefficients) // sine works with twice its operand
 	// The sum over the repeated slots multiplies by n/slots, toCoefficients by slots, and
 	// z + conj(z) by 2.
 	factor := 1 / (2 * halfWidth * float64(n))
@@ -127,7 +127,7 @@ func (pl *Plan) schedule() {
 	level -= sineLevels
 	out := level - pl.lit.ToSlots
 	factor = pl.modulus() / (pl.raised(pl.scaleIn) * 2 * math.Pi)
-	pl.decode = pl.stages(toSlots(n, pl.groups), level, out, pl.sine, p.ScaleAt(out)*factor, working)
+	pl.decode = pl.stages(toSlots(n, pl.groups), level, out, pl.sine, p.ScaleAt(out)*factor, working/2)
 }
 
 // stages spreads the factors over the levels from..to. The operand has scale in, the result

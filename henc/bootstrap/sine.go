@@ -41,11 +41,23 @@ func cosine() []float64 {
 	return c
 }
 
+// Products of two numbers that are each twice a value are twice the double of the values' product, so that everything
+// here is kept twice as large and nothing is doubled: for D_k = 2*T_k
+//
+//	D_2k = D_k^2 - 2, D_(m+k) = D_m*D_k - D_(m-k)
+//
+// and what is rounded counts half as much. sine's operand has twice the scale instead. The series is taken at shrunk
+// times the scale, which the squares that follow make 1/2: so the result needs no larger scale than if it were
+// sin(2*pi*x) itself, and the factors of SlotsToCoeffs lose no bits.
+
+// shrunk to the power of 2^doublings is 1/2.
+var shrunk = math.Exp2(-1.0 / (1 << doublings))
+
 // polynomial evaluates Chebyshev series in one variable for a batch.
 type polynomial struct {
 	be     *henc.BatchEvaluator
 	params henc.Parameters
-	powers map[int]*henc.Ciphertexts // T_k(y)
+	powers map[int]*henc.Ciphertexts // D_k(y)
 	owned  []*henc.Ciphertexts
 }
 
@@ -63,30 +75,13 @@ func (e *polynomial) close() {
 	}
 }
 
-// double is 2*a*b - 1, rescaled, for operands at one level.
-func (e *polynomial) double(a, b *henc.Ciphertexts) (*henc.Ciphertexts, error) {
-	p, err := e.twice(a, b)
+// double is a^2 - 2, rescaled.
+func (e *polynomial) double(a *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	p, err := e.keep(e.be.MulRescale(a, a))
 	if err != nil {
 		return nil, err
 	}
-	return p, e.be.AddConstInPlace(p, -1)
-}
-
-// twice is 2*a*b, rescaled.
-func (e *polynomial) twice(a, b *henc.Ciphertexts) (*henc.Ciphertexts, error) {
-	level := min(a.Level(), b.Level())
-	a, err := e.at(a, level)
-	if err != nil {
-		return nil, err
-	}
-	if b, err = e.at(b, level); err != nil {
-		return nil, err
-	}
-	// Doubled first, so that the rounding is not.
-	if a, err = e.keep(e.be.Add(a, a)); err != nil {
-		return nil, err
-	}
-	return e.keep(e.be.MulRescale(a, b))
+	return p, e.be.AddConstInPlace(p, -2)
 }
 
 // at is a at a level that is not above its own.
@@ -110,15 +105,19 @@ func (e *polynomial) scaled(a *henc.Ciphertexts, v float64, level int, scale flo
 	return e.keep(e.be.Rescale(p))
 }
 
-// prepare makes T_1, T_2, T_3, T_4 and T_8 of y, of the degrees that a series of degree 15 needs.
+// prepare makes D_1, D_2, D_3, D_4 and D_8 from y = D_1, of the degrees that a series of degree 15 needs.
 func (e *polynomial) prepare(y *henc.Ciphertexts) (err error) {
 	e.powers = map[int]*henc.Ciphertexts{1: y}
 	for _, k := range []int{2, 4, 8} {
-		if e.powers[k], err = e.double(e.powers[k/2], e.powers[k/2]); err != nil {
+		if e.powers[k], err = e.double(e.powers[k/2]); err != nil {
 			return err
 		}
 	}
-	p, err := e.twice(e.powers[1], e.powers[2])
+	first, err := e.at(y, e.powers[2].Level())
+	if err != nil {
+		return err
+	}
+	p, err := e.keep(e.be.MulRescale(first, e.powers[2]))
 	if err != nil {
 		return err
 	}
@@ -130,10 +129,10 @@ func (e *polynomial) prepare(y *henc.Ciphertexts) (err error) {
 	return err
 }
 
-// evaluate is the series c at the level and exactly the scale. Paterson and Stockmeyer's method in
-// the Chebyshev basis (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, EUROCRYPT 2021, section 3):
-// with m the largest power of two below len(c), c = q*T_m + r, because
-// T_(m+k) = 2*T_m*T_k - T_(m-k), and the same for r until its terms are there. The products and the terms have one
+// evaluate is the series c, c_0 and the sum of c_k*D_k, at the level and exactly the scale. Paterson and Stockmeyer's
+// method in the Chebyshev basis (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, EUROCRYPT 2021, section 3):
+// with m the largest power of two below len(c), c = q*D_m + r, because
+// D_(m+k) = D_m*D_k - D_(m-k), and the same for r until its terms are there. The products and the terms have one
 // scale and are summed up one level above, so that they share a key switch and a rescaling.
 func (e *polynomial) evaluate(c []float64, level int, scale float64) (*henc.Ciphertexts, error) {
 	above := scale * e.params.RescaleFactor(level+1)
@@ -179,7 +178,7 @@ func (e *polynomial) direct(c []float64, level int) bool {
 	return true
 }
 
-// terms is the sum of c_k*T_k, k >= 1, at the level and the scale; nil if there are none.
+// terms is the sum of c_k*D_k, k >= 1, at the level and the scale; nil if there are none.
 func (e *polynomial) terms(c []float64, level int, scale float64) (*henc.Ciphertexts, error) {
 	var sum *henc.Ciphertexts
 	for k := 1; k < len(c); k++ {
@@ -202,12 +201,12 @@ func (e *polynomial) terms(c []float64, level int, scale float64) (*henc.Ciphert
 	return sum, nil
 }
 
-// divide returns q and r with c = q*T_m + r in the Chebyshev basis, m < len(c) <= 2m.
+// divide returns q and r with c = q*D_m + r, series as evaluate takes them, m < len(c) <= 2m.
 func divide(c []float64, m int) (q, r []float64) {
 	q, r = make([]float64, len(c)-m), append([]float64(nil), c[:m]...)
 	q[0] = c[m]
 	for k := 1; k < len(q); k++ {
-		q[k] = 2 * c[m+k]
+		q[k] = c[m+k]
 		r[m-k] -= c[m+k]
 	}
 	return q, r
@@ -215,37 +214,40 @@ func divide(c []float64, m int) (q, r []float64) {
 
 // sineScale is the scale of sine's result for an operand at the level and the scale.
 func sineScale(p henc.Parameters, level int, scale float64) float64 {
-	s := scale
+	s := scale / 2 * shrunk
 	for l := level - sineLevels + doublings; l > level-sineLevels; l-- {
 		s = s * s / p.RescaleFactor(l)
 	}
-	return s
+	return 2 * s
 }
 
 // sine replaces every slot x/K by sin(2*pi*x). It takes sineLevels levels.
 func sine(be *henc.BatchEvaluator, x *henc.Ciphertexts) (*henc.Ciphertexts, error) {
 	e := &polynomial{be: be, params: be.Context().Parameters()}
 	defer e.close()
-	u, err := e.keep(be.AddConst(x, -0.25/halfWidth))
+	x = x.WithScale(x.Scale() / 2)
+	u, err := e.keep(be.AddConst(x, -0.5/halfWidth))
 	if err != nil {
 		return nil, err
 	}
-	y, err := e.double(u, u)
+	y, err := e.double(u)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.prepare(y); err != nil {
 		return nil, err
 	}
-	c, err := e.evaluate(cosine(), x.Level()-sineLevels+doublings, x.Scale())
+	series := cosine() // twice the cosine has these coefficients of D_k
+	series[0] *= 2
+	c, err := e.evaluate(series, x.Level()-sineLevels+doublings, x.Scale()*shrunk)
 	if err != nil {
 		return nil, err
 	}
 	for range doublings {
-		if c, err = e.double(c, c); err != nil {
+		if c, err = e.double(c); err != nil {
 			return nil, err
 		}
 	}
 	e.owned = slices.DeleteFunc(e.owned, func(a *henc.Ciphertexts) bool { return a == c })
-	return c, nil
+	return c.WithScale(2 * c.Scale()), nil
 }
