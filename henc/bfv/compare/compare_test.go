@@ -159,17 +159,38 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkGreater times one comparison of 13-bit numbers at 128 bits, and checks each.
+// BenchmarkGreater times one comparison of 13-bit numbers at 128 bits, 32 of them one after another, and one of 26-bit
+// numbers, and checks each.
 func BenchmarkGreater(b *testing.B) {
 	r := newRig(b, must(bfv.Named("bfv13", 0))(b))
 	x, y := r.number(b, 5000), r.number(b, 4999)
-	for b.Loop() {
-		ct := must(r.c.Greater(x, y))(b)
-		b.StopTimer()
-		if got := r.says(b, ct); got != 1 {
-			b.Fatalf("5000 > 4999: %d", got)
-		}
-		b.StartTimer()
+	wx, wy := r.wide(b, 5000<<13), r.wide(b, 5000<<13-1)
+	one := func() (*bfv.Ciphertext, error) { return r.c.Greater(x, y) }
+	wide := func() (*bfv.Ciphertext, error) { return r.c.GreaterWide(wx, wy) }
+	for _, c := range []struct {
+		name    string
+		count   int
+		compare func() (*bfv.Ciphertext, error)
+	}{{"1", 1, one}, {"32", 32, one}, {"wide", 1, wide}, {"32-wide", 32, wide}} {
+		b.Run(c.name, func(b *testing.B) {
+			answers := make([]*bfv.Ciphertext, c.count)
+			for b.Loop() {
+				for i := range answers {
+					answers[i] = must(c.compare())(b)
+				}
+				if err := r.ctx.Base().Ring().Sync(); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				for _, ct := range answers {
+					if got := r.says(b, ct); got != 1 {
+						b.Fatalf("the first number is larger: %d", got)
+					}
+					r.ctx.Free(ct)
+				}
+				b.StartTimer()
+			}
+		})
 	}
 }
 
