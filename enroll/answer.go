@@ -110,6 +110,12 @@ func sealRefusal(reason string, r *Request, key *transport.SigningKey) ([]byte, 
 	return sealAnswer(wireAnswer{Request: r.hash[:], Reason: reason}, key)
 }
 
+// sealNotice returns what boards are told that ask with the token of an invitation after another has joined.
+func sealNotice(invitation string, key *transport.SigningKey) ([]byte, error) {
+	hash := noticeHash(invitation)
+	return sealAnswer(wireAnswer{Request: hash[:], Reason: joined}, key)
+}
+
 func sealAnswer(a wireAnswer, key *transport.SigningKey) ([]byte, error) {
 	body, err := encMode.Marshal(a)
 	if err != nil {

@@ -78,6 +78,9 @@ func (b *Board) Join(ctx context.Context) (*Welcome, error) {
 	if err := b.subscribe(ctx, AnswerTopic(prefix, b.id, b.board), b.takeAnswer); err != nil {
 		return nil, err
 	}
+	if err := b.subscribe(ctx, NoticeTopic(prefix, b.id), b.takeNotice); err != nil {
+		b.Doubt(err) // a broker may have other rules: without the notice it waits
+	}
 	topic := AskTopic(prefix, b.id, b.board)
 	ask := func() error {
 		if err := b.Client.Publish(ctx, topic, raw, true); err != nil {
@@ -185,6 +188,27 @@ func (b *Board) takeAnswer(m transport.Delivery) {
 	}
 	b.mu.Lock()
 	b.answer = a
+	b.mu.Unlock()
+	b.tell()
+}
+
+// takeNotice ends a board that has no answer: its token has let another one in.
+func (b *Board) takeNotice(m transport.Delivery) {
+	if len(m.Payload) == 0 {
+		return
+	}
+	a, err := openAnswer(m.Payload, b.Token.Operator, noticeHash(b.id))
+	if err == nil && a.accepted {
+		err = fmt.Errorf("%w: a notice that lets boards in", ErrMalformed)
+	}
+	if err != nil {
+		b.Doubt(err)
+		return
+	}
+	b.mu.Lock()
+	if b.answer == nil {
+		b.answer = a
+	}
 	b.mu.Unlock()
 	b.tell()
 }

@@ -31,6 +31,8 @@ type Invitation struct {
 	Board   *Admitted `json:"board,omitempty"` // that was let in
 	// Revoked: it is to be forgotten once nothing lies at the broker for it.
 	Revoked bool `json:"revoked,omitempty"`
+	// Noticed: the broker keeps a notice that the token was used.
+	Noticed bool `json:"noticed,omitempty"`
 }
 
 // Admitted is a board that an invitation let in.

@@ -295,6 +295,7 @@ func (d *Desk) Approve(ctx context.Context, p *Pending, w *Welcome, admit func()
 const (
 	used    = "another board was let in with this token"
 	revoked = "the operator revoked the token"
+	joined  = "a board has joined with this token already; hencedge invite makes another one"
 )
 
 func (d *Desk) publish(ctx context.Context, id, board string, head []byte, parts [][]byte) error {
@@ -415,7 +416,39 @@ func (d *Desk) finish(ctx context.Context, i *Invitation) error {
 	if err != nil {
 		return err
 	}
-	return d.retire(ctx, i)
+	if err := d.retire(ctx, i); err != nil {
+		return err
+	}
+	return d.notice(ctx, i.ID)
+}
+
+// notice leaves at the broker that a token was used, for boards that ask later, until the invitation expires: its
+// secret, by which they would be known, is forgotten. Without a key there is no notice.
+func (d *Desk) notice(ctx context.Context, id string) error {
+	i, err := d.Book.Find(id)
+	if err != nil {
+		return err
+	}
+	over := d.Now().After(i.Expires)
+	var payload []byte
+	switch {
+	case i.Board == nil || !i.Board.Joined || i.Noticed != over:
+		return nil // there is none to be, or it is as it should be
+	case !over && d.Key == nil:
+		return nil
+	case !over:
+		if payload, err = sealNotice(id, d.Key); err != nil {
+			return err
+		}
+	}
+	if err := d.Client.Publish(ctx, NoticeTopic(d.Prefix, id), payload, true); err != nil {
+		return fmt.Errorf("publish that the token was used: %w", err)
+	}
+	err = d.Book.Change(id, func(now *Invitation) error { now.Noticed = !over; return nil })
+	if errors.Is(err, ErrUnknown) { // it was revoked meanwhile
+		return errors.Join(err, d.clear(ctx, NoticeTopic(d.Prefix, id)))
+	}
+	return err
 }
 
 // retire forgets the secret of an invitation that is of no use any more, once nothing lies at the
@@ -438,7 +471,7 @@ func (d *Desk) forget(ctx context.Context, i *Invitation) error {
 // Tidy notes which boards have joined, removes from the broker what lies there for them and
 // under expired and revoked invitations, and forgets revoked ones, and expired ones that let
 // nobody in. Boards that ask with a used token are told so. Of others' messages it leaves 64 at
-// most.
+// most. Who asks with the token of a board that has joined finds a notice at the broker.
 func (d *Desk) Tidy(ctx context.Context) error {
 	list, err := d.Book.List()
 	if err != nil {
@@ -453,6 +486,7 @@ func (d *Desk) Tidy(ctx context.Context) error {
 		case i.Revoked:
 			err = d.forget(ctx, i)
 		case i.Secret == (Secret{}):
+			err = d.notice(ctx, i.ID)
 		case d.hasJoined(i):
 			err = d.finish(ctx, i)
 		case i.State(d.Now()) != StateExpired:
@@ -522,6 +556,9 @@ func (d *Desk) sweep(ctx context.Context, i *Invitation) error {
 				topics = append(topics, PartTopic(d.Prefix, i.ID, board, n+1))
 			}
 		}
+	}
+	if i.Noticed {
+		topics = append(topics, NoticeTopic(d.Prefix, i.ID))
 	}
 	return d.clear(ctx, topics...)
 }

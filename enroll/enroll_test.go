@@ -200,8 +200,8 @@ func TestJoin(t *testing.T) {
 	if err := d.Joined(testrig.Context(t), &p); err != nil {
 		t.Fatal(err)
 	}
-	if kept := h.retained(t); len(kept) > 0 {
-		t.Errorf("the broker keeps %d messages of a board that has joined", len(kept))
+	if kept := h.retained(t); len(kept) != 1 || kept[NoticeTopic(prefix, p.Invitation.ID)] == nil {
+		t.Errorf("the broker keeps %d messages of a board that has joined, want a notice", len(kept))
 	}
 	i, err := h.book.Find(p.Invitation.ID)
 	if err != nil || i.State(h.clock.Now()) != StateJoined || i.Secret != (Secret{}) {
@@ -250,6 +250,60 @@ func TestOneBoard(t *testing.T) {
 		t.Errorf("a board that asks later ends with %v", got.err)
 	}
 	pending(t, other, 1)
+}
+
+// TestUsedToken: a board that asks with the token of one that has joined is told at once, with no desk open. Only
+// the operator can say so, of this token alone, and nothing stays at the broker once it has expired.
+func TestUsedToken(t *testing.T) {
+	h := newHouse(t)
+	d := h.desk(t, "desk")
+	first := h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	if err := d.Approve(t.Context(), &p, welcome(10), admitted); err != nil {
+		t.Fatal(err)
+	}
+	if got := testrig.Receive(t, "an answer", first.end); got.err != nil {
+		t.Fatal(got.err)
+	}
+	if err := first.Done(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Joined(testrig.Context(t), &p); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Client.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	late := h.board(t, "pump18", h.token)
+	if got := testrig.Receive(t, "a refusal", late.end); !errors.Is(got.err, ErrRefused) ||
+		!strings.Contains(got.err.Error(), joined) {
+		t.Errorf("a board with a used token ends with %v", got.err)
+	}
+
+	genuine := h.retained(t)[NoticeTopic(prefix, p.Invitation.ID)]
+	forged, err := sealNotice(p.Invitation.ID, newKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewBoard(BoardOptions{Client: late.client, Token: h.invite(t), Key: newKey(t), Device: "pump19",
+		Now: h.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, payload := range map[string][]byte{"of another token": genuine, "of somebody else": forged,
+		"empty": nil} {
+		if b.takeNotice(transport.Delivery{Payload: payload}); b.answer != nil {
+			t.Errorf("a notice %s ends the board", name)
+		}
+	}
+
+	h.clock.Advance(2 * time.Hour)
+	if err := h.desk(t, "desk2").Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages of an invitation that has expired", len(kept))
+	}
 }
 
 // TestTwoBoards: of two boards with one token that two commands approve at once, one is let in. The
@@ -486,8 +540,8 @@ func TestTidyAfterFailure(t *testing.T) {
 	if err := h.desk(t, "desk2").Tidy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if kept := h.retained(t); len(kept) > 0 {
-		t.Errorf("the broker keeps %d messages", len(kept))
+	if kept := h.retained(t); len(kept) != 1 || kept[NoticeTopic(prefix, p.Invitation.ID)] == nil {
+		t.Errorf("the broker keeps %d messages, want a notice", len(kept))
 	}
 	i, err := h.book.Find(p.Invitation.ID)
 	if err != nil || i.State(h.clock.Now()) != StateJoined || i.Secret != (Secret{}) {

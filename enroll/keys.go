@@ -21,6 +21,7 @@ const (
 	answerInfo    = "hencedge enrolment answer v1"
 	signedRequest = "enrolment request v1"
 	signedAnswer  = "enrolment answer v1"
+	noticeInfo    = "hencedge enrolment used v1 " // before the name of an invitation
 )
 
 // ID names the invitation on topics and in the book: 80 bits in hexadecimal, from which
@@ -69,6 +70,14 @@ func AskTopic(prefix, invitation, board string) string {
 func AnswerTopic(prefix, invitation, board string) string {
 	return prefix + "/join/" + invitation + "/" + board + "/answer"
 }
+
+// NoticeTopic returns <prefix>/join/<invitation>/used/answer, where the operator tells every board
+// that asks later that the token has let one in; retained until the invitation expires.
+func NoticeTopic(prefix, invitation string) string { return AnswerTopic(prefix, invitation, "used") }
+
+// noticeHash stands in a notice for the hash of a request: it answers those of one invitation, and is the hash
+// of no request.
+func noticeHash(invitation string) [32]byte { return sha256.Sum256([]byte(noticeInfo + invitation)) }
 
 // PartTopic returns <prefix>/join/<invitation>/<board>/part/<number>: a part of what an
 // answer announces, from 1 on; retained.
