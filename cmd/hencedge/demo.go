@@ -76,6 +76,7 @@ and with --compact ` + strings.Join(henc.BootstrapNames(), ", ") + `.`,
 			if !cmd.Flags().Changed("log-level") {
 				a.LogLevel = slog.LevelError.String()
 			}
+			o.Version = thisVersion()
 			if o.Logger, err = a.Logger(); err != nil {
 				return err
 			}

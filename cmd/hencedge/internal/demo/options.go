@@ -20,6 +20,7 @@ type Options struct {
 	Root     string           // where sensors are read, see sensor.Machine
 	Web      bool             // also show it in a browser
 	Listen   string           // of that page; empty: a free port of this machine
+	Version  string           // of the software, which the board tells
 	Logger   *slog.Logger     // nil: silent
 
 	// OnStart is told what will run, before the first window; OnPage the link that opens

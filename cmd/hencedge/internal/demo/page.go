@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyholder/console"
@@ -48,17 +49,18 @@ const (
 // hasPage returns nil: this program has one.
 func hasPage() error { return nil }
 
-// openPage serves the page until ctx ends or close is called. Close it before the reader.
-func openPage(ctx context.Context, s *stage, r *keyholder.Reader) (*page, error) {
+// openPage serves the page, which hears of the board through the key holder's client, until ctx ends or close is
+// called. Close it before the reader.
+func openPage(ctx context.Context, s *stage, r *keyholder.Reader, client transport.Client) (*page, error) {
 	p := &page{}
 	ctx, p.stop = context.WithCancel(ctx)
-	if err := p.open(ctx, s, r); err != nil {
+	if err := p.open(ctx, s, r, client); err != nil {
 		return nil, errors.Join(fmt.Errorf("the page: %w", err), p.close())
 	}
 	return p, nil
 }
 
-func (p *page) open(ctx context.Context, s *stage, r *keyholder.Reader) (err error) {
+func (p *page) open(ctx context.Context, s *stage, r *keyholder.Reader, client transport.Client) (err error) {
 	if p.show, err = console.NewShow(s.cast); err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (p *page) open(ctx context.Context, s *stage, r *keyholder.Reader) (err err
 		return err
 	}
 	p.on, err = console.New(ctx, console.Options{Holder: s.holder, Reader: r, History: p.reading, Tally: &p.tally,
-		Logger: s.o.Logger, Show: p.show})
+		Logger: s.o.Logger, Show: p.show, Enrolled: board(s.evaluator.Devices)})
 	if err != nil {
 		return err
 	}
@@ -84,8 +86,17 @@ func (p *page) open(ctx context.Context, s *stage, r *keyholder.Reader) (err err
 			s.o.Logger.Error("the page is not served any more", "error", err)
 		}
 	})
+	p.running.Go(func() { p.on.ListenBoards(ctx, client) })
 	return p.listen(ctx, s)
 }
+
+// board is what is enrolled: the demo's.
+type board []config.Device
+
+// Stamp returns the same text each time: nothing changes.
+func (b board) Stamp() string { return deviceName }
+
+func (b board) Read() ([]config.Device, []error) { return b, nil }
 
 // close ends the page. It may be called again.
 func (p *page) close() error {

@@ -9,6 +9,7 @@ import (
 	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // page has nothing: programs for boards hold no database and no page.
@@ -20,7 +21,9 @@ func hasPage() error {
 		"amd64, or build one here with go build ./cmd/hencedge")
 }
 
-func openPage(context.Context, *stage, *keyholder.Reader) (*page, error) { return nil, hasPage() }
+func openPage(context.Context, *stage, *keyholder.Reader, transport.Client) (*page, error) {
+	return nil, hasPage()
+}
 
 func (*page) close() error { return nil }
 

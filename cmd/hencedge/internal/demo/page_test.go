@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -22,13 +23,14 @@ import (
 func TestDemoWeb(t *testing.T) {
 	v := &visitor{}
 	asked := false
-	playOne(t, Options{Web: true, Params: "edge12-d1", Samples: 4, OnPage: v.login, OnRow: func(r Row) error {
-		if asked {
-			return nil
-		}
-		asked = true
-		return v.look(r)
-	}})
+	playOne(t, Options{Web: true, Version: "1.2.3", Params: "edge12-d1", Samples: 4, OnPage: v.login,
+		OnRow: func(r Row) error {
+			if asked {
+				return nil
+			}
+			asked = true
+			return v.look(r)
+		}})
 	if !asked {
 		t.Error("nobody looked")
 	}
@@ -125,6 +127,21 @@ func (v *visitor) look(r Row) error {
 	}
 	if !proof.OK {
 		return fmt.Errorf("%+v has no proof", row)
+	}
+	var fleet struct {
+		Rows []struct {
+			State       string // offline once there are enough windows
+			Version     string
+			Certificate *int64 // Unix milliseconds
+		}
+	}
+	told := func() bool {
+		err = v.get("fleet", &fleet)
+		return err == nil && len(fleet.Rows) == 1 && fleet.Rows[0].State != "" && fleet.Rows[0].Version == "1.2.3" &&
+			fleet.Rows[0].Certificate != nil && time.UnixMilli(*fleet.Rows[0].Certificate).After(time.Now())
+	}
+	if !testrig.Poll(told) {
+		return fmt.Errorf("the table of devices has %+v, %v", fleet, err)
 	}
 	return nil
 }

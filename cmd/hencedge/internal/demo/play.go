@@ -116,7 +116,7 @@ func (s *stage) startHolder(ctx context.Context, m *matcher, role func(string, f
 		return nil, errors.Join(err, r.Close())
 	}
 	if s.o.Web {
-		if s.page, err = openPage(ctx, s, r); err != nil {
+		if s.page, err = openPage(ctx, s, r, client); err != nil {
 			hangUp(client)
 			return nil, errors.Join(err, r.Close())
 		}
@@ -166,7 +166,7 @@ func (s *stage) startEvaluator(ctx context.Context, m *matcher, role func(string
 }
 
 func (s *stage) startAgent(ctx context.Context, m *matcher, role func(string, func() error)) error {
-	deps := agent.Deps{Root: s.o.Root, Logger: s.o.Logger, Observer: func(o agent.Observation) {
+	deps := agent.Deps{Root: s.o.Root, Version: s.o.Version, Logger: s.o.Logger, Observer: func(o agent.Observation) {
 		s.page.encrypted(o)
 		m.send(ctx, o)
 	}}
