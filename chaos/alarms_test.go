@@ -9,9 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -224,7 +222,7 @@ func (w watched) rig(t *testing.T, boards [][]float64) *rig {
 	for i := range boards {
 		b := &board{dir: fmt.Sprint("board", i+1)}
 		r.boards = append(r.boards, b)
-		r.mkdir(b.dir)
+		r.mkdir(b.dir, b.dir+"/disk")
 		devices += fmt.Sprintf("  - {name: %s, public_key: %q}\n", b.dir,
 			r.run("keys", "identity", b.dir+"/signing.key"))
 		streams += fmt.Sprintf("  - device: %s\n    %s", b.dir, fmt.Sprintf(about, ""))
@@ -236,67 +234,29 @@ func (w watched) rig(t *testing.T, boards [][]float64) *rig {
 	evaluator := fmt.Sprintf("name: cloud\nbroker: {url: \"tcp://%s\"}\nkey_sets: [keys]\nsigning_key: signing.key\n"+
 		"state: evaluator.state\nstore: {dir: store, results: keyholder}\nlatency: 500ms\ndevices:\n%sstreams:\n%s"+
 		"programs:\n  - name: heat\n    %s\n    inputs: {%s}\n", address, devices, streams, w.program, inputs)
-	r.write("cloud/evaluator.yaml", evaluator)
-	r.run("keys", "new", "--dir", "holder/keys", "--for", "cloud/evaluator.yaml")
-	r.run("results", "approve", "--dir", "holder/keys", "--evaluator", "cloud/evaluator.yaml", "--yes")
-	holder := regexp.MustCompile(`(?m)^fingerprint +(\S+)$`).FindStringSubmatch(r.run("keys", "show", "--dir",
-		"holder/keys"))[1]
-	r.write("cloud/evaluator.yaml", evaluator+"keys: {holder: "+holder+"}\n")
-	r.write("holder/keyholder.yaml", fmt.Sprintf(`name: home
-broker: {url: "tcp://%s"}
-key_set: keys
-evaluators: [{name: cloud, public_key: "%s"}]
-receipts: true
-state: holder.state
-alerts:
+	holder := r.holds(evaluator, address, cloud, fmt.Sprintf(`alerts:
   rules: [{name: hot, program: heat, when: value > %g, for: %d}]
   receivers: [{name: file, command: [/bin/sh, -c, 'cat >>"$0"', %q]}]
-`, address, cloud, w.threshold, w.times, filepath.Join(r.dir, "events")))
+`, w.threshold, w.times, filepath.Join(r.dir, "events")))
 	for i, b := range r.boards {
-		w.configure(r, b, boards[i], address, holder, cloud, about)
+		r.replays(b, boards[i], w.keys(r, b), address, holder, cloud, about)
 	}
-	r.run("keys", "export", "--dir", "holder/keys", "--role", "evaluator", "--out", "cloud/keys")
-	r.evaluator = r.program("evaluator", "evaluator", "run", "--backend", "cpu", "-c",
-		filepath.Join(r.dir, "cloud/evaluator.yaml"))
-	r.holder = r.program("holder", "results", "watch", "-c", filepath.Join(r.dir, "holder/keyholder.yaml"), "--json")
+	r.serves()
 	return r
 }
 
-// configure gives a board its keys, its readings and its configuration.
-func (w watched) configure(r *rig, b *board, readings []float64, address, holder, cloud, about string) {
+// keys gives a board its keys, and returns what its configuration says of them.
+func (w watched) keys(r *rig, b *board) string {
 	r.t.Helper()
-	keys := "public_key: keys/public.key"
+	out := b.dir + "/keys"
 	switch w.mode {
 	case "compact":
-		keys = "board_key: keys/board.key"
-		r.run("keys", "device", b.dir, "--dir", "holder/keys", "--out", b.dir+"/keys")
+		r.run("keys", "device", b.dir, "--dir", "holder/keys", "--out", out)
+		return "board_key: keys/board.key"
 	case "symmetric":
-		keys = "mode: symmetric, secret_key: keys/secret.key"
-		r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--symmetric", "--out",
-			b.dir+"/keys")
-	default:
-		r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", b.dir+"/keys")
+		r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--symmetric", "--out", out)
+		return "mode: symmetric, secret_key: keys/secret.key"
 	}
-	var csv strings.Builder
-	csv.WriteString("t,temp\n")
-	for i, v := range readings {
-		fmt.Fprintf(&csv, "%d,%v\n", origin.Unix()+int64(i), v)
-	}
-	r.write(b.dir+"/machine.csv", csv.String())
-	text := fmt.Sprintf(about, ", source: {type: replay, column: temp}") +
-		"    replay: {file: machine.csv, time: t, time_format: unix, speed: fast}\n"
-	r.write(b.dir+"/agent.yaml", fmt.Sprintf(`device: %s
-broker: {url: "tcp://%s"}
-keys: {%s, holder: %s}
-signing_key: signing.key
-state: agent.state
-streams:
-  - %sspool: {dir: spool, bytes: 64MiB}
-queue: {full: block}
-delivery:
-  ack: evaluator
-  evaluators: [{name: cloud, public_key: "%s"}]
-stop_timeout: 10m
-`, b.dir, address, keys, holder, text, cloud))
-	b.process = r.program(b.dir, "agent", "run", "-c", filepath.Join(r.dir, b.dir, "agent.yaml"))
+	r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", out)
+	return "public_key: keys/public.key"
 }

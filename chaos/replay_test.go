@@ -127,10 +127,23 @@ classes:
 	for _, p := range recorded {
 		evaluator += fmt.Sprintf("  - {name: %s, for: boards, expr: %s, inputs: {x: machine/temp}}\n", p.name, p.expr)
 	}
+	holder := r.holds(evaluator, address, cloud, "")
+	for i, b := range r.boards {
+		r.run("keys", "device", b.dir, "--dir", "holder/keys", "--out", b.dir+"/keys")
+		r.replays(b, shares[i], "board_key: keys/board.key", address, holder, cloud, stream)
+	}
+	r.serves()
+	return r, shares
+}
+
+// holds makes the key holder's keys for an evaluator's configuration, approves its programs, and writes both
+// configurations; more is what the key holder's says besides. It returns the key holder's fingerprint.
+func (r *rig) holds(evaluator, address, cloud, more string) (holder string) {
+	r.t.Helper()
 	r.write("cloud/evaluator.yaml", evaluator)
 	r.run("keys", "new", "--dir", "holder/keys", "--for", "cloud/evaluator.yaml")
 	r.run("results", "approve", "--dir", "holder/keys", "--evaluator", "cloud/evaluator.yaml", "--yes")
-	holder := regexp.MustCompile(`(?m)^fingerprint +(\S+)$`).FindStringSubmatch(r.run("keys", "show", "--dir",
+	holder = regexp.MustCompile(`(?m)^fingerprint +(\S+)$`).FindStringSubmatch(r.run("keys", "show", "--dir",
 		"holder/keys"))[1]
 	r.write("cloud/evaluator.yaml", evaluator+"keys: {holder: "+holder+"}\n")
 	r.write("holder/keyholder.yaml", fmt.Sprintf(`name: home
@@ -139,20 +152,22 @@ key_set: keys
 evaluators: [{name: cloud, public_key: "%s"}]
 receipts: true
 state: holder.state
-`, address, cloud))
-	for i, b := range r.boards {
-		r.run("keys", "device", b.dir, "--dir", "holder/keys", "--out", b.dir+"/keys")
-		r.configureRecording(b, shares[i], address, holder, cloud, stream)
-	}
+%s`, address, cloud, more))
+	return holder
+}
+
+// serves gives the evaluator the keys that there are now, and makes the processes of evaluator and key holder.
+func (r *rig) serves() {
+	r.t.Helper()
 	r.run("keys", "export", "--dir", "holder/keys", "--role", "evaluator", "--out", "cloud/keys")
 	r.evaluator = r.program("evaluator", "evaluator", "run", "--backend", "cpu", "-c",
 		filepath.Join(r.dir, "cloud/evaluator.yaml"))
 	r.holder = r.program("holder", "results", "watch", "-c", filepath.Join(r.dir, "holder/keyholder.yaml"), "--json")
-	return r, shares
 }
 
-// configureRecording gives a board its share of the recording.
-func (r *rig) configureRecording(b *board, share []float64, address, holder, cloud, stream string) {
+// replays gives a board its readings, a sample a second. keys is what it says of its keys, %s in stream is where the
+// source of the channel stands.
+func (r *rig) replays(b *board, share []float64, keys, address, holder, cloud, stream string) {
 	r.t.Helper()
 	var csv strings.Builder
 	csv.WriteString("t,temp\n")
@@ -165,7 +180,7 @@ func (r *rig) configureRecording(b *board, share []float64, address, holder, clo
 	text = strings.Replace(text, "}\n", "}\n"+replay, 1)
 	r.write(b.dir+"/agent.yaml", fmt.Sprintf(`device: %s
 broker: {url: "tcp://%s"}
-keys: {board_key: keys/board.key, holder: %s}
+keys: {%s, holder: %s}
 signing_key: signing.key
 state: disk/agent.state
 streams:
@@ -175,7 +190,7 @@ delivery:
   ack: evaluator
   evaluators: [{name: cloud, public_key: "%s"}]
 stop_timeout: 10m
-`, b.dir, address, holder, text, cloud))
+`, b.dir, address, keys, holder, text, cloud))
 	b.process = r.program(b.dir, "agent", "run", "-c", filepath.Join(r.dir, b.dir, "agent.yaml"))
 }
 

@@ -150,9 +150,9 @@ type approved struct {
 	packed         *program.Circuit
 	packedVariants program.Variants
 	// before is the program as evaluators planned it earlier (program.Source.Earlier), whose results may be stored or
-	// on their way. nil: not needed yet, or this is it, as isBefore says.
-	before   *approved
-	isBefore bool
+	// on their way. nil: it does not compile, is not needed yet (not triedBefore), or this is it (isBefore).
+	before                *approved
+	triedBefore, isBefore bool
 }
 
 // compile compiles the program the way that a stands for.
@@ -167,12 +167,14 @@ func (a *approved) matching(m *transport.Meta, c *program.Circuit, packed bool) 
 	if err == nil || packed { // packs were always at the lowest level
 		return c, err
 	}
-	if a.before == nil {
-		full, failed := a.compileAs(nil, false, true)
-		if failed != nil {
-			return nil, err
+	if !a.triedBefore {
+		a.triedBefore = true
+		if full, failed := a.compileAs(nil, false, true); failed == nil {
+			a.before = &approved{Approval: a.Approval, hash: a.hash, full: full, isBefore: true}
 		}
-		a.before = &approved{Approval: a.Approval, hash: a.hash, full: full, isBefore: true}
+	}
+	if a.before == nil {
+		return nil, err
 	}
 	if c, failed := a.before.circuit(m, false); failed == nil && agrees(m, c) == nil {
 		return c, nil

@@ -150,7 +150,7 @@ func TestLowered(t *testing.T) {
 			if now.Level() > before.Level() || now.Hash() != before.Hash() {
 				t.Errorf("%s: %s: level %d, before %d", c.set, expr, now.Level(), before.Level())
 			}
-			if most := before.out.raw() * resultLoss * math.Sqrt2; now.out.raw() > most {
+			if most := before.out.raw() * resultLoss; now.out.raw() > most {
 				t.Errorf("%s: %s: promised %.3g, before %.3g", c.set, expr, now.out.raw(), before.out.raw())
 			}
 			if now.Level() == before.Level() || ran >= c.count || now.Explain().KeySwitch > 40 {
