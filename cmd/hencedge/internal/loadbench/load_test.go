@@ -194,7 +194,7 @@ func TestHeaders(t *testing.T) {
 		if err := c.header(tracked, topic, m, false); err != nil {
 			return err
 		}
-		_, err := c.count(tracked, m, time.Now())
+		_, _, err := c.count(tracked, m, time.Now())
 		return err
 	}
 	for name, change := range map[string]func(m *transport.Meta){
@@ -317,10 +317,7 @@ func TestUnderWay(t *testing.T) {
 		w.started.Add(-1)
 		waits := make(chan error)
 		go func() { waits <- next(t.Context(), want.fed) }()
-		c.mu.Lock()
-		c.results += want.results
-		c.came.Broadcast()
-		c.mu.Unlock()
+		c.add(int(want.results))
 		if err := <-waits; err != nil {
 			t.Error(err)
 		}

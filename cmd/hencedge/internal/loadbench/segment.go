@@ -157,13 +157,7 @@ func (h *house) run(ctx context.Context, l load) (*segment, error) {
 	if s.uneven() {
 		s.from, s.to = s.start, s.end
 	}
-	h.checker.mu.Lock()
-	for _, d := range h.checker.delays {
-		if d.at.After(s.from.at) && !d.at.After(s.to.at) {
-			s.delays = append(s.delays, d)
-		}
-	}
-	h.checker.mu.Unlock()
+	s.delays = h.checker.delays(s.from.at, s.to.at)
 	s.checked, err = h.checker.verify()
 	return s, err
 }

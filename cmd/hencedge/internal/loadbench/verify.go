@@ -26,10 +26,7 @@ type verified struct {
 // value with the plaintext answer. It fails if an error exceeds its promise.
 func (c *checker) verify() (v verified, err error) {
 	c.copying.Wait()
-	c.mu.Lock()
-	list := c.kept
-	c.kept = nil
-	c.mu.Unlock()
+	list := c.taken()
 	start := time.Now()
 	var mu sync.Mutex
 	var g errgroup.Group
