@@ -3,6 +3,7 @@ package evaluator
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -33,6 +34,11 @@ func (s *Service) workTogether(ctx context.Context, j *job) {
 		if err := s.work(ctx, j); err != nil {
 			s.failed(j, err)
 		}
+	}
+	alone := s.together.Add(1) == 1 && runtime.GOMAXPROCS(0) > 2*(1+len(j.with))
+	defer s.together.Add(-1)
+	if j.shared != nil {
+		j.shared.alone = alone
 	}
 	var others sync.WaitGroup
 	for _, other := range j.with {

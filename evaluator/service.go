@@ -34,6 +34,8 @@ type Service struct {
 	quit   chan struct{} // closed when nothing more is taken
 	ran    atomic.Bool
 	fatal  chan error // what ends Run early
+
+	together atomic.Int64 // jobs, each with those that go with it, that run
 }
 
 // New checks the configuration, compiles the programs, loads the keys, and opens state and

@@ -93,7 +93,12 @@ func TestGather(t *testing.T) {
 func TestSetFails(t *testing.T) {
 	r := newRig(t, testConfig(t, setPrograms()...))
 	p := r.service.pipeline
-	failing := &sharedRun{set: p.programs[0].set, done: true, err: errors.New("no luck")}
+	failing := newSharedRun(p.programs[0].set)
+	if _, err := failing.result(0, func(*program.Set) ([]engine.Result, error) {
+		return nil, errors.New("no luck")
+	}); err == nil {
+		t.Fatal("a run that fails has a result")
+	}
 	read := r.window("d1", "count", 1, epoch, numbers(8, 1, 1), numbers(8, 0, 0))
 	data, err := p.engine.Receive(r.ctx.Parameters().Hash(), read.body)
 	if err != nil {

@@ -42,11 +42,8 @@ func (c *Context) AppendCiphertexts(to [][]byte, cts []*Ciphertext) ([][]byte, [
 		}
 	}
 	c.store(all)
-	encryption.Spread(len(all), func(i int) {
-		if w := all[i]; w.err == nil && w.out == nil {
-			w.out, w.err = c.appendLimbs(w.to, w.ct)
-		}
-	})
+	left := slices.DeleteFunc(slices.Clone(all), func(w *writing) bool { return w.err != nil || w.out != nil })
+	encryption.Spread(len(left), func(i int) { left[i].out, left[i].err = c.appendLimbs(left[i].to, left[i].ct) })
 	out, errs := make([][]byte, len(cts)), make([]error, len(cts))
 	for i, w := range all {
 		if w.err != nil {

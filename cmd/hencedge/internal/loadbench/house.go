@@ -35,8 +35,8 @@ type house struct {
 
 // way takes windows to the service and results from it to the checker.
 type way interface {
-	// feed hands over the chunks of a window, in order, once due has returned. It may block
-	// until the service has room.
+	// feed hands over the chunks of a window, in order, the last of them once due has
+	// returned. It may block until the service has room.
 	feed(ctx context.Context, p *prepared, due func() error) error
 	close() error
 }

@@ -71,7 +71,8 @@ func (c *inProcess) Close(context.Context) error { return nil }
 
 func (c *inProcess) close() error { return nil }
 
-// feed gives the service a copy of every chunk, as a network client would.
+// feed gives the service a copy of every chunk, as a network client would. The last one is what is due at a time: a
+// network brings the others before it.
 func (c *inProcess) feed(_ context.Context, p *prepared, due func() error) error {
 	topic := c.house.devices[p.device].topic
 	c.mu.RLock()
@@ -86,11 +87,11 @@ func (c *inProcess) feed(_ context.Context, p *prepared, due func() error) error
 			copies[i] = bytes.Clone(chunk)
 		}
 	})
-	if err := due(); err != nil {
-		return err
-	}
 	for i, own := range copies {
 		if i == len(copies)-1 {
+			if err := due(); err != nil {
+				return err
+			}
 			c.house.checker.sent(p)
 		}
 		handle(transport.Delivery{Topic: topic, Payload: own, Ack: func() {}})
