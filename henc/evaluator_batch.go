@@ -84,6 +84,19 @@ func (a *Ciphertexts) At(i int) *Ciphertext {
 	return &Ciphertext{Value: a.items[i], Level: a.level, Scale: a.scale}
 }
 
+// Part is items lo to hi-1 as a batch of their own, or nil outside the batch. It shares the memory of a and is freed
+// with it, not by itself.
+func (a *Ciphertexts) Part(lo, hi int) *Ciphertexts {
+	if lo < 0 || lo >= hi || hi > a.Len() {
+		return nil
+	}
+	part := &Ciphertexts{level: a.level, scale: a.scale, items: a.items[lo:hi:hi]}
+	if a.whole != nil {
+		part.whole, _ = a.whole.Slice(2*lo, 2*hi, 0, len(a.whole.Limbs())) // within the batch
+	}
+	return part
+}
+
 // WithScale is Ciphertext.WithScale for every item.
 func (a *Ciphertexts) WithScale(scale float64) *Ciphertexts {
 	if a == nil {
@@ -130,6 +143,26 @@ func (be *BatchEvaluator) Of(cts []*Ciphertext, level int) (*Ciphertexts, error)
 		out.whole = out.items[0]
 	}
 	return out, nil
+}
+
+// Take makes a batch of residues that lie together, two polynomials for each item, as the results of operations do.
+// They belong to the batch from then on, and are freed with it, or after an error. It fails with ErrParams, ErrDegree,
+// ErrLevel or ErrScale where they do not fit.
+func (be *BatchEvaluator) Take(value *cutrantt.Batch, level int, scale float64) (*Ciphertexts, error) {
+	const op = "batch"
+	if be == nil || be.ctx == nil {
+		return nil, fmt.Errorf("%s: %w: batch evaluator without a context", op, ErrParams)
+	}
+	if err := be.ctx.checkIn("ciphertexts", value, 2*len(be.evs), level, scale, be.ctx.Domain()); err != nil {
+		be.ctx.ring.Free(value)
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	items, err := value.Each(2)
+	if err != nil {
+		be.ctx.ring.Free(value)
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return &Ciphertexts{level: level, scale: scale, items: items, whole: value}, nil
 }
 
 // Free frees the result of an operation, which must not be used again.

@@ -72,19 +72,29 @@ func (be *BatchEvaluator) rotate(a *Ciphertexts, ks []int) ([]*Ciphertexts, erro
 // Conjugate replaces every slot by its complex conjugate. It needs the Galois
 // key of ConjugationElement.
 func (ev *Evaluator) Conjugate(a *Ciphertext) (*Ciphertext, error) {
-	const op = "conjugate"
-	if err := ev.valid(op, a); err != nil {
+	if err := ev.valid("conjugate", a); err != nil {
 		return nil, err
 	}
-	g := ConjugationElement(ev.ctx.params)
-	if ev.keys == nil || ev.keys.Galois[g] == nil {
-		return nil, fmt.Errorf("%s: %w: there is no Galois key for conjugation (element %d)", op, ErrNoKey, g)
+	return first(ev.batch().Conjugate(alone(a)))
+}
+
+// Conjugate is Evaluator.Conjugate for each item.
+func (be *BatchEvaluator) Conjugate(a *Ciphertexts) (*Ciphertexts, error) {
+	const op = "conjugate"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
 	}
-	r, err := ev.batch().automorphisms(op, alone(a), []uint64{g})
+	g := ConjugationElement(be.ctx.params)
+	for _, ev := range be.evs {
+		if ev.keys == nil || ev.keys.Galois[g] == nil {
+			return nil, fmt.Errorf("%s: %w: there is no Galois key for conjugation (element %d)", op, ErrNoKey, g)
+		}
+	}
+	r, err := be.automorphisms(op, a, []uint64{g})
 	if err != nil {
 		return nil, err
 	}
-	return r[0].At(0), nil
+	return r[0], nil
 }
 
 // Automorphisms applies X -> X^g for each odd element g below 2N. It needs the Galois key of each element but 1.

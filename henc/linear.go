@@ -293,49 +293,61 @@ func (lt *LinearTransform) Free() {
 // rescaled. It fails with ErrLevel unless a is at lt.Level(), with ErrNoKey without the keys of
 // LeastTransformRotations, and with ErrScale where the product does not fit.
 func (ev *Evaluator) Transform(a *Ciphertext, lt *LinearTransform) (*Ciphertext, error) {
-	const op = "linear transform"
-	if err := ev.valid(op, a); err != nil {
+	if err := ev.valid(opTransform, a); err != nil {
 		return nil, err
 	}
-	if lt == nil || lt.ctx != ev.ctx {
-		return nil, fmt.Errorf("%s: %w: the transform belongs to another context", op, ErrParams)
-	}
-	if a.Level != lt.level {
-		return nil, fmt.Errorf("%s: %w: the ciphertext is at level %d, the transform is for %d", op, ErrLevel, a.Level,
-			lt.level)
-	}
-	scale := a.Scale * lt.scale
-	if err := ev.ctx.params.CheckScale(lt.level, scale); err != nil {
-		return nil, fmt.Errorf("%s: result at 2^%.1f: %w", op, math.Log2(scale), err)
-	}
-	r, err := ev.ctx.results(op, lt.level, 1, 1, scale, func(c *chain.Chain, out []*Ciphertexts) {
-		t := transformer{ev: ev, lt: lt, chain: c, domain: ev.ctx.Domain()}
-		if !lt.steps.rotates() {
-			d := lt.giants[0][0].value
-			c.Do(func() error { return ev.ctx.ring.Mul(out[0].whole, a.Value, d) })
-			return
-		}
-		t.outer(out[0].whole, t.inner(t.turn(a)))
-	})
-	if err != nil {
-		return nil, err
-	}
-	return r[0].At(0), nil
+	return first(ev.batch().Transform(alone(a), lt))
 }
 
-// transformer is a Transform at work. Its batches have the special limbs, but for what it says.
+const opTransform = "linear transform"
+
+// Transform is Evaluator.Transform for each item. Items under one evaluator's keys share what is read: on a GPU
+// every key and every diagonal of the matrix comes from memory once for all of them. Memory: for each item, two
+// polynomials for each baby step and four for each giant one, over the limbs of the diagonals.
+func (be *BatchEvaluator) Transform(a *Ciphertexts, lt *LinearTransform) (*Ciphertexts, error) {
+	const op = opTransform
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	if lt == nil || lt.ctx != be.ctx {
+		return nil, fmt.Errorf("%s: %w: the transform belongs to another context", op, ErrParams)
+	}
+	if a.level != lt.level {
+		return nil, fmt.Errorf("%s: %w: the ciphertext is at level %d, the transform is for %d", op, ErrLevel, a.level,
+			lt.level)
+	}
+	scale := a.scale * lt.scale
+	if err := be.ctx.params.CheckScale(lt.level, scale); err != nil {
+		return nil, fmt.Errorf("%s: result at 2^%.1f: %w", op, math.Log2(scale), err)
+	}
+	return be.result(op, lt.level, scale, func(c *chain.Chain, out *Ciphertexts) {
+		t := transformer{be: be, lt: lt, chain: c, domain: be.ctx.Domain()}
+		if !lt.steps.rotates() {
+			c.Op3(be.ctx.ring.Mul, out.whole, be.joined(c, a), lt.giants[0][0].value)
+			return
+		}
+		t.outer(out.whole, t.inner(t.turn(a)))
+	})
+}
+
+// transformer is a Transform at work. Its batches have the special limbs, but for what it says, and two polynomials
+// for each item: those of one step lie next to each other, so that a GPU that takes key switches in the order of their
+// results reads each key once.
 type transformer struct {
-	ev     *Evaluator
+	be     *BatchEvaluator
 	lt     *LinearTransform
 	chain  *chain.Chain
 	domain cutrantt.Domain
 }
 
-// key is the prepared key of a rotation.
-func (t *transformer) key(k int) (key cutrantt.Operand, galois uint64) {
-	galois = GaloisElement(t.ev.ctx.params, k)
+// items is how many ciphertexts there are.
+func (t *transformer) items() int { return len(t.be.evs) }
+
+// key is the prepared key of item i for a rotation.
+func (t *transformer) key(i, k int) (key cutrantt.Operand, galois uint64) {
+	galois = GaloisElement(t.be.ctx.params, k)
 	t.chain.Do(func() (err error) {
-		key, err = t.ev.galois(fmt.Sprintf("rotate by %d", k), galois, t.lt.level)
+		key, err = t.be.evs[i].galois(fmt.Sprintf("rotate by %d", k), galois, t.lt.level)
 		return err
 	})
 	return key, galois
@@ -343,63 +355,108 @@ func (t *transformer) key(k int) (key cutrantt.Operand, galois uint64) {
 
 // switchAll switches the items.
 func (t *transformer) switchAll(items []cutrantt.KeySwitch) {
-	t.chain.Do(func() error { return cutrantt.SwitchKeys(t.ev.ctx.ring, t.ev.ctx.gadget(), items) })
+	t.chain.Do(func() error { return cutrantt.SwitchKeys(t.be.ctx.ring, t.be.ctx.gadget(), items) })
 }
 
 // divided is b over the special primes, rounded: without their limbs.
 func (t *transformer) divided(b *cutrantt.Batch) *cutrantt.Batch {
-	out := t.chain.Result(b.Polys(), t.ev.ctx.params.QLimbs(t.lt.level), t.domain)
-	t.chain.Op2(t.ev.ctx.ring.DivRound, out, b)
+	out := t.chain.Result(b.Polys(), t.be.ctx.params.QLimbs(t.lt.level), t.domain)
+	t.chain.Op2(t.be.ctx.ring.DivRound, out, b)
 	return out
 }
 
 // turn rotates a by every baby step, times the special primes: hoisted where there are keys, and the others by one
 // more rotation of an earlier step.
-func (t *transformer) turn(a *Ciphertext) []*cutrantt.Batch {
-	s, c := &t.lt.steps, t.chain
-	all := c.Result(2*len(s.babies), t.lt.limbs, t.domain)
-	out := c.Each(all, 2)
+func (t *transformer) turn(a *Ciphertexts) []*cutrantt.Batch {
+	s, c, n := &t.lt.steps, t.chain, t.items()
+	all := c.Result(2*n*len(s.babies), t.lt.limbs, t.domain)
+	out := c.Each(all, 2*n)
 	if c.Err() != nil {
 		return nil
 	}
-	at := func(b int) *cutrantt.Batch {
-		i, ok := slices.BinarySearch(s.babies, b)
+	steps := make([]turning, n)
+	for i := range steps {
+		steps[i] = turning{from: t.parents(t.be.evs[i]), whole: map[int]*cutrantt.Batch{0: a.items[i]}}
+	}
+	at := func(b, i int) *cutrantt.Batch {
+		k, ok := slices.BinarySearch(s.babies, b)
 		if !ok { // a step only on the way to others
 			return c.Result(2, t.lt.limbs, t.domain)
 		}
-		return out[i]
+		return c.View(out[k], 2*i, 2*i+2, 0, len(t.lt.limbs))
 	}
-	from := t.parents()
-	whole := map[int]*cutrantt.Batch{0: a.Value}            // of those that others are made of, without special limbs
-	for _, parent := range slices.Sorted(maps.Keys(from)) { // each before what is made of it
-		halves := c.Each(whole[parent], 1)
+	if s.babies[0] == 0 && a.whole != nil {
+		t.lift(out[0], a.whole)
+	} else if s.babies[0] == 0 {
+		for i, item := range a.items {
+			t.lift(at(0, i), item)
+		}
+	}
+	for _, parent := range parentsOf(steps) { // each before what is made of it
 		var items []cutrantt.KeySwitch
-		for _, b := range from[parent] {
-			if b == 0 {
-				t.lift(at(0), a.Value)
-				continue
-			}
-			key, g := t.key(b - parent)
-			if c.Err() != nil {
-				return nil
-			}
-			items = append(items, cutrantt.KeySwitch{Dst: at(b), X: halves[1], Low: halves[0], Key: key, Galois: g})
+		for i := range steps {
+			items = append(items, t.children(&steps[i], parent, i, at)...)
+		}
+		if c.Err() != nil {
+			return nil
 		}
 		t.switchAll(items)
-		for i, b := range slices.DeleteFunc(slices.Clone(from[parent]), func(b int) bool { return b == 0 }) {
-			if from[b] != nil {
-				whole[b] = t.divided(items[i].Dst)
+		for i := range steps {
+			for _, b := range steps[i].from[parent] {
+				if steps[i].from[b] != nil && b != 0 {
+					steps[i].whole[b] = t.divided(steps[i].made[b])
+				}
 			}
 		}
 	}
 	return out
 }
 
-// parents are the baby steps, by the one that they are made of: 0 where there is a key.
-func (t *transformer) parents() map[int][]int {
+// turning is how the baby steps of one item are made.
+type turning struct {
+	from  map[int][]int           // see parents
+	whole map[int]*cutrantt.Batch // of those that others are made of, without special limbs
+	made  map[int]*cutrantt.Batch // of the last parent
+}
+
+// parentsOf are the steps that others are made of, of all items, ascending.
+func parentsOf(steps []turning) []int {
+	var all []int
+	for i := range steps {
+		all = slices.AppendSeq(all, maps.Keys(steps[i].from))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// children are the key switches for the baby steps of item i that are made of parent. at is where they go.
+func (t *transformer) children(
+	s *turning, parent, i int, at func(b, i int) *cutrantt.Batch,
+) (items []cutrantt.KeySwitch) {
+	s.made = map[int]*cutrantt.Batch{}
+	if len(s.from[parent]) == 0 {
+		return nil
+	}
+	halves := t.chain.Each(s.whole[parent], 1)
+	for _, b := range s.from[parent] {
+		if b == 0 {
+			continue
+		}
+		key, g := t.key(i, b-parent)
+		if t.chain.Err() != nil {
+			return nil
+		}
+		s.made[b] = at(b, i)
+		items = append(items, cutrantt.KeySwitch{Dst: s.made[b], X: halves[1], Low: halves[0], Key: key, Galois: g})
+	}
+	return items
+}
+
+// parents are the baby steps under the keys of ev, by the one that they are made of: 0 where there is a key.
+func (t *transformer) parents(ev *Evaluator) map[int][]int {
 	s, from := &t.lt.steps, map[int][]int{}
 	keyed := func(k int) bool {
-		return k == 0 || t.ev.keys != nil && t.ev.keys.Galois[GaloisElement(t.ev.ctx.params, k)] != nil
+		return k == 0 || ev.keys != nil && ev.keys.Galois[GaloisElement(t.be.ctx.params, k)] != nil
 	}
 	var add func(b int)
 	add = func(b int) {
@@ -421,10 +478,10 @@ func (t *transformer) parents() map[int][]int {
 
 // lift sets dst to the product of the special primes times b, which has no special limbs.
 func (t *transformer) lift(dst, b *cutrantt.Batch) {
-	c, r, own := t.chain, t.ev.ctx.ring, len(b.Limbs())
+	c, r, own := t.chain, t.be.ctx.ring, len(b.Limbs())
 	c.Do(func() error { dst.SetDomain(t.domain); return nil })
-	factors := t.ev.ctx.gadget().Product(r.Moduli(), b.Limbs())
-	low, special := c.View(dst, 0, 2, 0, own), c.View(dst, 0, 2, own, len(t.lt.limbs))
+	factors := t.be.ctx.gadget().Product(r.Moduli(), b.Limbs())
+	low, special := c.View(dst, 0, b.Polys(), 0, own), c.View(dst, 0, b.Polys(), own, len(t.lt.limbs))
 	c.Do(func() error { return r.MulScalar(low, b, factors) })
 	c.Do(func() error { return r.Wipe(special) })
 }
@@ -443,10 +500,10 @@ func (t *transformer) inner(turned []*cutrantt.Batch) []*cutrantt.Batch {
 		for _, d := range t.lt.giants[g] {
 			row[d.baby] = d.value
 		}
-		sum := c.Result(2, t.lt.limbs, t.domain)
+		sum := c.Result(2*t.items(), t.lt.limbs, t.domain)
 		sums[g-s.lo], rows, dst = sum, append(rows, row), append(dst, sum)
 	}
-	c.Do(func() error { return cutrantt.SumProducts(t.ev.ctx.ring, dst, turned, rows) })
+	c.Do(func() error { return cutrantt.SumProducts(t.be.ctx.ring, dst, turned, rows) })
 	return sums
 }
 
@@ -467,35 +524,41 @@ func (t *transformer) outer(dst *cutrantt.Batch, sums []*cutrantt.Batch) {
 		ends = t.rotateBoth(ends, s.size*s.stride)
 	}
 	sum := t.plus(t.plus(ends[0], ends[1]), take(0))
-	c.Op2(t.ev.ctx.ring.DivRound, dst, sum)
+	c.Op2(t.be.ctx.ring.DivRound, dst, sum)
 }
 
 // rotateBoth rotates the first by as many slots and the second back, either of which may be nil.
 func (t *transformer) rotateBoth(cts [2]*cutrantt.Batch, by int) (out [2]*cutrantt.Batch) {
-	c := t.chain
+	c, n := t.chain, t.items()
 	var at []int
 	var items []cutrantt.KeySwitch
-	var second, divided []*cutrantt.Batch
-	for i, k := range []int{by, -by} {
-		if cts[i] != nil {
-			key, g := t.key(k)
-			items = append(items, cutrantt.KeySwitch{Low: c.Poly(cts[i], 0), Key: key, Galois: g})
-			at, second = append(at, i), append(second, c.Poly(cts[i], 1))
+	var second []*cutrantt.Batch
+	for end, k := range []int{by, -by} {
+		if cts[end] == nil {
+			continue
+		}
+		at = append(at, end)
+		for i := range n {
+			key, g := t.key(i, k)
+			items = append(items, cutrantt.KeySwitch{Low: c.Poly(cts[end], 2*i), Key: key, Galois: g})
+			second = append(second, c.Poly(cts[end], 2*i+1))
 		}
 	}
 	if len(at) == 0 {
 		return out
 	}
-	xs := c.Result(len(at), t.ev.ctx.params.QLimbs(t.lt.level), t.domain)
-	results := c.Each(c.Result(2*len(at), t.lt.limbs, t.domain), 2)
-	divided = c.Each(xs, 1)
-	c.Do(func() error { return cutrantt.DivRounds(t.ev.ctx.ring, divided, second) })
+	divided := c.Each(c.Result(len(items), t.be.ctx.params.QLimbs(t.lt.level), t.domain), 1)
+	all := c.Result(2*len(items), t.lt.limbs, t.domain)
+	results, ends := c.Each(all, 2), c.Each(all, 2*n)
+	c.Do(func() error { return cutrantt.DivRounds(t.be.ctx.ring, divided, second) })
 	if c.Err() != nil {
 		return out
 	}
-	for i, to := range at {
+	for i := range items {
 		items[i].Dst, items[i].X = results[i], divided[i]
-		out[to] = results[i]
+	}
+	for i, to := range at {
+		out[to] = ends[i]
 	}
 	t.switchAll(items)
 	return out
@@ -507,7 +570,7 @@ func (t *transformer) plus(a, b *cutrantt.Batch) *cutrantt.Batch {
 		return b
 	}
 	if b != nil {
-		t.chain.Op3(t.ev.ctx.ring.Add, a, a, b)
+		t.chain.Op3(t.be.ctx.ring.Add, a, a, b)
 	}
 	return a
 }

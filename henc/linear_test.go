@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -160,5 +161,117 @@ func TestBatchAddConst(t *testing.T) {
 	}
 	if _, err := be.AddConst(nil, 1); !errors.Is(err, henc.ErrParams) {
 		t.Errorf("nil: %v", err)
+	}
+}
+
+// TestBatchTransform: the items of a batch, under different evaluators and keys, give the residues that each gives
+// alone, from items that lie together and from separate ones.
+func TestBatchTransform(t *testing.T) {
+	for name, c := range linearCases() {
+		for _, n2 := range []int{1, 4, 16} {
+			r := newRig(t, "toy", n2)
+			n, level := r.p.Slots(), r.p.MaxLevel()
+			diagonals := map[int][]complex128{}
+			for i, k := range c.diagonals {
+				diagonals[k] = uniform(n, uint64(10+i))
+			}
+			lt := must(henc.NewLinearTransform(r.ctx, diagonals, level, r.p.RescaleFactor(level)))(t)
+			all := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(lt.Rotations(), true))(t))
+			few := henc.NewEvaluator(r.ctx,
+				must(r.key.EvaluationKeys(henc.LeastTransformRotations(n, c.diagonals), true))(t))
+			evs := []*henc.Evaluator{all, all, few}
+			be := must(henc.NewBatchEvaluator(evs))(t)
+			x := make([]*henc.Ciphertext, len(evs))
+			for i := range x {
+				x[i] = must(r.seeded.EncryptComplex(uniform(n, uint64(i)), level, 0, seedOf(fmt.Sprint(i))))(t)
+			}
+			separate := must(be.Of(x, level))(t)
+			together := must(be.Clone(separate))(t)
+			for _, a := range []*henc.Ciphertexts{separate, together} {
+				got, turned := must(be.Transform(a, lt))(t), must(be.Conjugate(a))(t)
+				for i, ev := range evs {
+					r.same(t, fmt.Sprintf("%s/%d: item %d", name, n2, i), got.At(i), must(ev.Transform(x[i], lt))(t))
+					r.same(t, fmt.Sprintf("%s/%d: conjugate %d", name, n2, i), turned.At(i), must(ev.Conjugate(x[i]))(t))
+				}
+			}
+			lt.Free()
+		}
+	}
+}
+
+// same compares residues, levels and scales.
+func (r *rig) same(t *testing.T, what string, got, want *henc.Ciphertext) {
+	t.Helper()
+	if !slices.Equal(must(r.ctx.MarshalCiphertext(got))(t), must(r.ctx.MarshalCiphertext(want))(t)) {
+		t.Errorf("%s differs", what)
+	}
+}
+
+func TestBatchTransformRefuses(t *testing.T) {
+	r := newRig(t, "toy", 1)
+	level, one := r.p.MaxLevel(), uniform(r.p.Slots(), 1)
+	lt := must(henc.NewLinearTransform(r.ctx, map[int][]complex128{0: one, 1: one}, level, 0x1p60))(t)
+	ev := r.evaluator(t)
+	be := must(henc.NewBatchEvaluator([]*henc.Evaluator{ev, henc.NewEvaluator(r.ctx, nil)}))(t)
+	ct := must(r.seeded.EncryptComplex(one, level, 0, seedOf("linear")))(t)
+	both := must(be.Of([]*henc.Ciphertext{ct, ct}, level))(t)
+	if _, err := be.Transform(both, lt); !errors.Is(err, henc.ErrNoKey) {
+		t.Errorf("no keys for one item: %v", err)
+	}
+	if _, err := be.Conjugate(both); !errors.Is(err, henc.ErrNoKey) {
+		t.Errorf("no key for one conjugate: %v", err)
+	}
+	if _, err := be.Transform(both, nil); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("no transform: %v", err)
+	}
+	if _, err := be.Transform(must(be.AtLevel(both, level-1))(t), lt); !errors.Is(err, henc.ErrLevel) {
+		t.Errorf("level: %v", err)
+	}
+	if _, err := be.Transform(both.WithScale(0x1p120), lt); !errors.Is(err, henc.ErrScale) {
+		t.Errorf("scale: %v", err)
+	}
+	if _, err := (*henc.BatchEvaluator)(nil).Transform(both, lt); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("no evaluator: %v", err)
+	}
+}
+
+// TestPartAndTake: parts of a batch and residues that become one share memory with it.
+func TestPartAndTake(t *testing.T) {
+	r := newRig(t, "toy", 1)
+	ev, level := r.evaluator(t), r.p.MaxLevel()
+	be := must(henc.NewBatchEvaluator([]*henc.Evaluator{ev, ev, ev}))(t)
+	cts := make([]*henc.Ciphertext, 3)
+	for i := range cts {
+		cts[i] = must(r.seeded.EncryptComplex(uniform(r.p.Slots(), uint64(i)), level, 0, seedOf(fmt.Sprint(i))))(t)
+	}
+	separate := must(be.Of(cts, level))(t)
+	for _, a := range []*henc.Ciphertexts{separate, must(be.Clone(separate))(t)} {
+		two := must(henc.NewBatchEvaluator([]*henc.Evaluator{ev, ev}))(t)
+		sum := must(two.Add(a.Part(1, 3), a.Part(0, 2)))(t)
+		for i := range 2 {
+			r.same(t, fmt.Sprint("sum ", i), sum.At(i), must(ev.Add(cts[i+1], cts[i]))(t))
+		}
+		for _, lohi := range [][2]int{{-1, 1}, {0, 4}, {1, 1}, {2, 1}} {
+			if a.Part(lohi[0], lohi[1]) != nil {
+				t.Errorf("part %v of three items", lohi)
+			}
+		}
+	}
+	whole := must(r.ctx.Ring().NewBatch(6, r.p.QLimbs(level), r.ctx.Domain()))(t)
+	taken := must(be.Take(whole, level, 0x1p40))(t)
+	if taken.Len() != 3 || taken.Level() != level || taken.Scale() != 0x1p40 || taken.At(2).Value.Mem() != whole.Mem() {
+		t.Errorf("%d items at level %d and scale %g", taken.Len(), taken.Level(), taken.Scale())
+	}
+	be.Free(taken)
+	for want, b := range map[error]*cutrantt.Batch{
+		henc.ErrDegree: nil,
+		henc.ErrLevel:  must(r.ctx.Ring().NewBatch(6, r.p.QLimbs(level-1), r.ctx.Domain()))(t),
+	} {
+		if _, err := be.Take(b, level, 0x1p40); !errors.Is(err, want) {
+			t.Errorf("%v: %v", want, err)
+		}
+	}
+	if _, err := (*henc.BatchEvaluator)(nil).Take(nil, 0, 1); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("no evaluator: %v", err)
 	}
 }

@@ -179,6 +179,9 @@ func (b *Bootstrapper) Plan() *Plan {
 	return b.plan
 }
 
+// Together is how many ciphertexts BootstrapAll takes through each step at once.
+const Together = 4
+
 // Bootstrap returns the message of ct at Plan.Level and the scale Plan.ScaleOf. ct may be at any level; what
 // is above level 0 is not used. Its slots
 // must repeat after Plan.Slots, and the parts of its values lie in [-1, 1]; the package's description has
@@ -186,175 +189,330 @@ func (b *Bootstrapper) Plan() *Plan {
 // with henc.ErrNoKey where the evaluation keys lack one of the plan's least.
 func (b *Bootstrapper) Bootstrap(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 	const op = "bootstrap"
-	if b == nil || b.toDense == nil {
-		return nil, fmt.Errorf("%s: %w: no bootstrapper", op, henc.ErrParams)
+	if err := b.ready(op); err != nil {
+		return nil, err
 	}
-	if err := b.ctx.CheckCiphertext(ct); err != nil {
+	scale, err := b.scaleOf(op, ct)
+	if err != nil {
+		return nil, err
+	}
+	out, err := b.run([]*henc.Ciphertext{ct})
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return out.At(0).WithScale(scale), nil
+}
+
+// BootstrapAll is Bootstrap for each of cts, bit for bit; their scales and levels may differ. Up to Together of them
+// go through each step at once, so that a GPU reads the keys and the diagonals once for them and
+// fills its launches. Each result has memory of its own. Besides the results it takes
+// Together times what Bootstrap takes (docs/cryptography.md), whatever the number of ciphertexts. It fails like
+// Bootstrap, with an error that names the ciphertext where one is to blame; then there are no results. Without
+// ciphertexts there is nothing to do.
+func (b *Bootstrapper) BootstrapAll(cts []*henc.Ciphertext) ([]*henc.Ciphertext, error) {
+	const op = "bootstrap"
+	if err := b.ready(op); err != nil {
+		return nil, err
+	}
+	scales := make([]float64, len(cts))
+	for i, ct := range cts {
+		var err error
+		if scales[i], err = b.scaleOf(fmt.Sprintf("%s: ciphertext %d", op, i), ct); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]*henc.Ciphertext, len(cts))
+	for _, group := range b.groups(cts) {
+		if err := b.runGroup(cts, group, out); err != nil {
+			for _, ct := range out {
+				b.free(ct)
+			}
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	for i, ct := range out {
+		out[i] = ct.WithScale(scales[i])
+	}
+	return out, nil
+}
+
+func (b *Bootstrapper) ready(op string) error {
+	if b == nil || b.toDense == nil {
+		return fmt.Errorf("%s: %w: no bootstrapper", op, henc.ErrParams)
+	}
+	return nil
+}
+
+// scaleOf is the scale of ct's result.
+func (b *Bootstrapper) scaleOf(op string, ct *henc.Ciphertext) (float64, error) {
+	if err := b.ctx.CheckCiphertext(ct); err != nil {
+		return 0, fmt.Errorf("%s: %w", op, err)
 	}
 	scale, err := b.plan.ScaleOf(ct.Scale)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
+		return 0, fmt.Errorf("%s: %w", op, err)
 	}
-	out, err := b.run(ct)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	return out.WithScale(scale), nil
+	return scale, nil
 }
 
-func (b *Bootstrapper) run(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
-	times, spread := b.plan.raiseBy(ct.Scale)
-	raised, err := b.raise(ct, times, spread)
+// groups are the indices of what goes together: the same factors divide by p, or do not.
+func (b *Bootstrapper) groups(cts []*henc.Ciphertext) [][]int {
+	var groups [][]int
+	var with [2][]int
+	for i, ct := range cts {
+		k := 0
+		if _, spread := b.plan.raiseBy(ct.Scale); spread {
+			k = 1
+		}
+		with[k] = append(with[k], i)
+	}
+	for _, all := range with {
+		groups = slices.AppendSeq(groups, slices.Chunk(all, Together))
+	}
+	return groups
+}
+
+// runGroup bootstraps a group of cts to out, each to memory of its own.
+func (b *Bootstrapper) runGroup(cts []*henc.Ciphertext, group []int, out []*henc.Ciphertext) error {
+	some := make([]*henc.Ciphertext, len(group))
+	for k, i := range group {
+		some[k] = cts[i]
+	}
+	fresh, err := b.run(some)
+	if err != nil {
+		return err
+	}
+	if len(group) == 1 {
+		out[group[0]] = fresh.At(0)
+		return nil
+	}
+	defer b.freeAll(fresh)
+	for k, i := range group {
+		if out[i], err = b.ev.DropLevel(fresh.At(k), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run bootstraps ciphertexts of which all or none are spread.
+func (b *Bootstrapper) run(cts []*henc.Ciphertext) (*henc.Ciphertexts, error) {
+	by := make([]multiple, len(cts))
+	for i, ct := range cts {
+		by[i].times, by[i].spread = b.plan.raiseBy(ct.Scale)
+	}
+	raised, err := b.raise(cts, by)
 	if err != nil {
 		return nil, fmt.Errorf("raise the modulus: %w", err)
 	}
 	halves, err := b.toCoefficients(raised)
-	b.free(raised)
+	b.freeAll(raised)
 	if err != nil {
 		return nil, fmt.Errorf("slots to coefficients: %w", err)
 	}
-	reduced, err := sine(b.pair, halves)
-	b.pair.Free(halves)
+	be, err := b.batch(2 * len(cts))
+	if err != nil {
+		return nil, err
+	}
+	reduced, err := sine(be, halves)
+	b.freeAll(halves)
 	if err != nil {
 		return nil, fmt.Errorf("sine: %w", err)
 	}
-	out, err := b.toSlots(reduced, spread)
-	b.pair.Free(reduced)
+	out, err := b.toSlots(reduced, by[0].spread)
+	b.freeAll(reduced)
 	if err != nil {
 		return nil, fmt.Errorf("coefficients to slots: %w", err)
 	}
 	return out, nil
 }
 
-// raise returns times, and if asked p, times the message of ct, plus multiples of the modulus of level 0,
+// batch is an evaluator of n ciphertexts.
+func (b *Bootstrapper) batch(n int) (*henc.BatchEvaluator, error) {
+	return henc.NewBatchEvaluator(slices.Repeat([]*henc.Evaluator{b.ev}, n))
+}
+
+// multiple is what a message is multiplied by before its modulus is raised: an integer, and p if asked.
+type multiple struct {
+	times  int64
+	spread bool
+}
+
+// raise returns for each of cts the multiple of its message, plus multiples of the modulus of level 0,
 // at the top level (Bossuat, Troncoso-Pastoriza and Hubaux, ACNS 2022, section 4): the switch to the
 // sparse secret, the lift, the switch back.
-func (b *Bootstrapper) raise(ct *henc.Ciphertext, times int64, spread bool) (*henc.Ciphertext, error) {
-	p, r := b.plan.params, b.ctx.Ring()
+func (b *Bootstrapper) raise(cts []*henc.Ciphertext, by []multiple) (*henc.Ciphertexts, error) {
+	p, r, n := b.plan.params, b.ctx.Ring(), len(cts)
 	c := chain.New(r)
 	defer c.Close()
 	low, all := p.QLimbs(0), p.QLimbs(p.MaxLevel())
-	in := c.Result(2, low, b.ctx.Domain())
-	multiple := make([]uint32, len(low))
-	for i, q := range p.Q()[:len(low)] {
-		multiple[i] = uint32(times % int64(q))
+	in, sparse := c.Result(2*n, low, b.ctx.Domain()), c.Result(2*n, low, b.ctx.Domain())
+	for i, ct := range cts {
+		b.multiply(c, c.View(in, 2*i, 2*i+2, 0, len(low)), ct, by[i])
 	}
-	c.Do(func() error { return r.MulScalar(in, c.View(ct.Value, 0, 2, 0, len(low)), multiple) })
-	if spread {
-		c.Op3(r.Mul, in, in, b.spread.Value)
-	}
-	sparse := c.Result(2, low, b.ctx.Domain())
-	c.Do(func() error {
-		return cutrantt.SwitchKeys(r, cutrantt.Gadget{Alpha: 1, Special: p.PLimbs()[:1]}, []cutrantt.KeySwitch{
-			{Dst: sparse, X: c.Poly(in, 1), Low: c.Poly(in, 0), Key: b.toSparse},
-		})
-	})
-	coeffs := c.Result(2, low, cutrantt.Coeffs(b.ctx.N2()))
-	lifted := c.Result(2, all, cutrantt.Coeffs(b.ctx.N2()))
+	b.switchAll(c, cutrantt.Gadget{Alpha: 1, Special: p.PLimbs()[:1]}, sparse, in, b.toSparse)
+	coeffs := c.Result(2*n, low, cutrantt.Coeffs(b.ctx.N2()))
+	lifted := c.Result(2*n, all, cutrantt.Coeffs(b.ctx.N2()))
 	c.Op2(r.Inverse, coeffs, sparse)
 	c.Op2(r.Extend, lifted, coeffs)
 	c.Op2(r.Forward, lifted, lifted)
 	c.Do(func() error { lifted.SetDomain(b.ctx.Domain()); return nil })
-	out := c.Result(2, all, b.ctx.Domain())
-	c.Do(func() error {
-		return cutrantt.SwitchKeys(r, cutrantt.Gadget{Alpha: p.Alpha(), Special: p.PLimbs()}, []cutrantt.KeySwitch{
-			{Dst: out, X: c.Poly(lifted, 1), Low: c.Poly(lifted, 0), Key: b.toDense},
-		})
-	})
+	out := c.Result(2*n, all, b.ctx.Domain())
+	b.switchAll(c, cutrantt.Gadget{Alpha: p.Alpha(), Special: p.PLimbs()}, out, lifted, b.toDense)
 	kept, err := c.Keep(out)
 	if err != nil {
 		return nil, err
 	}
-	return &henc.Ciphertext{Value: kept, Level: p.MaxLevel(), Scale: b.plan.modulus()}, nil
+	be, err := b.batch(n)
+	if err != nil {
+		r.Free(kept)
+		return nil, err
+	}
+	return be.Take(kept, p.MaxLevel(), b.plan.modulus())
 }
 
-// toCoefficients returns the coefficients over K*(modulus of level 0): the first half and the
-// second, in bit-reversed order.
-func (b *Bootstrapper) toCoefficients(ct *henc.Ciphertext) (*henc.Ciphertexts, error) {
+// multiply sets dst to the multiple of ct, at level 0.
+func (b *Bootstrapper) multiply(c *chain.Chain, dst *cutrantt.Batch, ct *henc.Ciphertext, by multiple) {
+	p, r := b.plan.params, b.ctx.Ring()
+	times := make([]uint32, p.LimbsAt(0))
+	for i, q := range p.Q()[:len(times)] {
+		times[i] = uint32(by.times % int64(q))
+	}
+	c.Do(func() error { return r.MulScalar(dst, c.View(ct.Value, 0, 2, 0, len(times)), times) })
+	if by.spread {
+		c.Op3(r.Mul, dst, dst, b.spread.Value)
+	}
+}
+
+// switchAll switches ciphertexts, two polynomials each, to another secret.
+func (b *Bootstrapper) switchAll(c *chain.Chain, g cutrantt.Gadget, dst, src *cutrantt.Batch, key cutrantt.Operand) {
+	if c.Err() != nil {
+		return
+	}
+	items := make([]cutrantt.KeySwitch, src.Polys()/2)
+	for i := range items {
+		items[i] = cutrantt.KeySwitch{
+			Dst: c.View(dst, 2*i, 2*i+2, 0, len(dst.Limbs())), X: c.Poly(src, 2*i+1), Low: c.Poly(src, 2*i), Key: key,
+		}
+	}
+	c.Do(func() error { return cutrantt.SwitchKeys(b.ctx.Ring(), g, items) })
+}
+
+// toCoefficients returns the coefficients over K*(modulus of level 0), in bit-reversed order: the first halves of all
+// of cts, and then the second ones.
+func (b *Bootstrapper) toCoefficients(cts *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	be, err := b.batch(cts.Len())
+	if err != nil {
+		return nil, err
+	}
+	var owned []*henc.Ciphertexts
+	defer func() {
+		for _, o := range owned {
+			b.freeAll(o)
+		}
+	}()
+	keep := func(a *henc.Ciphertexts, err error) (*henc.Ciphertexts, error) {
+		if err == nil {
+			owned = append(owned, a)
+		}
+		return a, err
+	}
 	n := b.plan.params.Slots()
 	if gap := n / b.plan.Slots(); gap > 1 {
-		var err error
-		if ct, err = b.ev.SumSlots(ct, gap, b.plan.Slots()); err != nil {
+		if cts, err = keep(be.SumSlots(cts, gap, b.plan.Slots())); err != nil {
 			return nil, err
 		}
-		defer b.free(ct)
 	}
-	z, err := b.transform(ct, b.encode, b.plan.encode)
+	z, err := keep(transform(be, cts, b.encode, b.plan.encode))
 	if err != nil {
 		return nil, err
 	}
-	defer b.free(z)
 	z = z.WithScale(b.plan.working)
-	conjugate, err := b.ev.Conjugate(z)
+	conjugate, err := keep(be.Conjugate(z))
 	if err != nil {
 		return nil, err
 	}
-	defer b.free(conjugate)
-	re, err := b.ev.Add(z, conjugate)
+	re, err := keep(be.Add(z, conjugate))
 	if err != nil {
 		return nil, err
 	}
-	defer b.free(re)
-	twice, err := b.ev.Sub(z, conjugate)
+	twice, err := keep(be.Sub(z, conjugate))
 	if err != nil {
 		return nil, err
 	}
-	defer b.free(twice)
-	im, err := b.ev.MulPlain(twice, b.minusI)
+	im, err := keep(be.MulPlain(twice, b.minusI))
 	if err != nil {
 		return nil, err
 	}
-	defer b.free(im)
-	both, err := b.pair.Of([]*henc.Ciphertext{re, im}, re.Level)
-	if err != nil {
-		return nil, err
-	}
-	return b.pair.Clone(both)
+	return b.join(re, im)
 }
 
-// toSlots joins the halves and returns the slots, divided by p if asked.
-func (b *Bootstrapper) toSlots(halves *henc.Ciphertexts, spread bool) (*henc.Ciphertext, error) {
+// join copies the items of a, and then those of o, to one batch.
+func (b *Bootstrapper) join(a, o *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	be, err := b.batch(a.Len() + o.Len())
+	if err != nil {
+		return nil, err
+	}
+	var all []*henc.Ciphertext
+	for _, part := range []*henc.Ciphertexts{a, o} {
+		for i := range part.Len() {
+			all = append(all, part.At(i))
+		}
+	}
+	both, err := be.Of(all, a.Level())
+	if err != nil {
+		return nil, err
+	}
+	return be.Clone(both)
+}
+
+// toSlots joins the halves, of which the first ones come first, and returns the slots, divided by p if asked.
+func (b *Bootstrapper) toSlots(halves *henc.Ciphertexts, spread bool) (*henc.Ciphertexts, error) {
 	factors, err := b.decoding(spread)
 	if err != nil {
 		return nil, err
 	}
-	im, err := b.ev.MulPlain(halves.At(1), b.plusI)
+	n := halves.Len() / 2
+	be, err := b.batch(n)
 	if err != nil {
 		return nil, err
 	}
-	defer b.free(im)
-	sum, err := b.ev.Add(halves.At(0), im)
+	im, err := be.MulPlain(halves.Part(n, 2*n), b.plusI)
 	if err != nil {
 		return nil, err
 	}
-	defer b.free(sum)
-	return b.transform(sum, factors, b.plan.decode)
+	defer b.freeAll(im)
+	sum, err := be.Add(halves.Part(0, n), im)
+	if err != nil {
+		return nil, err
+	}
+	defer b.freeAll(sum)
+	return transform(be, sum, factors, b.plan.decode)
 }
 
 // transform applies the stages, with the rescalings that follow each.
-func (b *Bootstrapper) transform(
-	ct *henc.Ciphertext, lts []*henc.LinearTransform, stages []stage,
-) (*henc.Ciphertext, error) {
-	first := ct
-	step := func(next *henc.Ciphertext, err error) error {
-		if ct != first {
-			b.free(ct)
+func transform(
+	be *henc.BatchEvaluator, cts *henc.Ciphertexts, lts []*henc.LinearTransform, stages []stage,
+) (*henc.Ciphertexts, error) {
+	first := cts
+	step := func(next *henc.Ciphertexts, err error) error {
+		if cts != first {
+			be.Free(cts)
 		}
-		ct = next
+		cts = next
 		return err
 	}
 	for i, lt := range lts {
-		if err := step(b.ev.Transform(ct, lt)); err != nil {
+		if err := step(be.Transform(cts, lt)); err != nil {
 			return nil, err
 		}
 		for range stages[i].drop {
-			if err := step(b.ev.Rescale(ct)); err != nil {
+			if err := step(be.Rescale(cts)); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return ct, nil
+	return cts, nil
 }
 
 func (b *Bootstrapper) free(ct *henc.Ciphertext) {
@@ -362,3 +520,5 @@ func (b *Bootstrapper) free(ct *henc.Ciphertext) {
 		b.ctx.Ring().Free(ct.Value)
 	}
 }
+
+func (b *Bootstrapper) freeAll(cts *henc.Ciphertexts) { b.pair.Free(cts) }

@@ -509,3 +509,75 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("no Galois keys: %v", err)
 	}
 }
+
+// TestBootstrapAll: ciphertexts that go together give the residues that each gives alone, in more than one group,
+// at other scales and levels, with and without p, under all keys and the fewest.
+func TestBootstrapAll(t *testing.T) {
+	for _, c := range []struct{ n2, logSlots int }{{1, 0}, {4, 0}, {16, 5}, {4, 3}} {
+		r := newRig(t, "boot10-insecure", c.n2, c.logSlots)
+		scales := []float64{0, 0x1p29, 0, 0x1p37, 0, 0, 0x1p24}
+		cts := make([]*henc.Ciphertext, len(scales))
+		kinds := messages(r.p.Slots(), r.plan.Slots())
+		for i, kind := range slices.Sorted(maps.Keys(kinds))[:len(cts)] {
+			cts[i] = must(r.enc.EncryptComplex(kinds[kind], i%2, scales[i], seedOf(t, "all "+kind)))(t)
+		}
+		_, small := r.plan.RaiseBy(must(r.enc.EncryptComplex(nil, 0, 0, nil))(t).Scale)
+		if _, large := r.plan.RaiseBy(0x1p37); c.logSlots != 3 && (!small || large) {
+			t.Errorf("%v: small scales are spread: %t, large ones: %t", c, small, large)
+		}
+		few := must(r.key.EvaluationKeys(r.plan.LeastRotations(), true))(t)
+		few.Sparse = r.keys.Sparse
+		least := must(r.b.With(few))(t)
+		defer least.Free()
+		for name, b := range map[string]*bootstrap.Bootstrapper{"all keys": r.b, "fewest keys": least} {
+			all := must(b.BootstrapAll(cts))(t)
+			for i, ct := range cts {
+				alone := must(b.Bootstrap(ct))(t)
+				if all[i].Scale != alone.Scale || all[i].Level != alone.Level {
+					t.Errorf("%v, %s: %d has level %d and scale %g, alone %d and %g", c, name, i, all[i].Level,
+						all[i].Scale, alone.Level, alone.Scale)
+				}
+				if !slices.Equal(r.residues(t, all[i]), r.residues(t, alone)) {
+					t.Errorf("%v, %s: ciphertext %d differs from its bootstrapping alone", c, name, i)
+				}
+			}
+			r.ctx.Ring().Free(all[0].Value) // each has memory of its own
+			r.residues(t, all[1])
+		}
+	}
+}
+
+// residues are those of a ciphertext.
+func (r *rig) residues(t *testing.T, ct *henc.Ciphertext) []uint32 {
+	t.Helper()
+	w := make([]uint32, ct.Value.Len())
+	if err := r.ctx.Ring().Download(w, ct.Value); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestBootstrapAllRefuses(t *testing.T) {
+	r := newRig(t, "boot10-insecure", 1, 0)
+	ct := must(r.enc.EncryptComplex(nil, 0, 0, nil))(t)
+	if out, err := r.b.BootstrapAll(nil); len(out) != 0 || err != nil {
+		t.Errorf("no ciphertexts: %v, %v", out, err)
+	}
+	for want, cts := range map[error][]*henc.Ciphertext{
+		henc.ErrScale:  {ct, ct.WithScale(0.99)},
+		henc.ErrDegree: {ct, nil},
+	} {
+		if out, err := r.b.BootstrapAll(cts); out != nil || !errors.Is(err, want) ||
+			!strings.Contains(err.Error(), "ciphertext 1") {
+			t.Errorf("%v: %v, %v", want, out, err)
+		}
+	}
+	if _, err := (*bootstrap.Bootstrapper)(nil).BootstrapAll(nil); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("no bootstrapper: %v", err)
+	}
+	few := must(r.b.With(&henc.EvaluationKeys{Sparse: r.keys.Sparse}))(t)
+	defer few.Free()
+	if out, err := few.BootstrapAll([]*henc.Ciphertext{ct, ct}); out != nil || !errors.Is(err, henc.ErrNoKey) {
+		t.Errorf("no Galois keys: %v, %v", out, err)
+	}
+}

@@ -106,12 +106,12 @@ func (b *Bootstrapper) CoefficientsOf(ct *henc.Ciphertext, used ...[]bool) ([][2
 func (b *Bootstrapper) coefficients(
 	ct *henc.Ciphertext, ratio float64, used [][]bool,
 ) ([][2]*henc.Ciphertext, error) {
-	raised, err := b.raise(ct, 1, false)
+	raised, err := b.raise([]*henc.Ciphertext{ct}, []multiple{{times: 1}})
 	if err != nil {
 		return nil, fmt.Errorf("raise the modulus: %w", err)
 	}
 	halves, err := b.toCoefficients(raised)
-	b.free(raised)
+	b.freeAll(raised)
 	if err != nil {
 		return nil, err
 	}

@@ -24,12 +24,21 @@ func (pl *Plan) Modulus() float64 { return pl.modulus() }
 // Raise is the first step.
 func (b *Bootstrapper) Raise(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 	times, spread := b.plan.raiseBy(ct.Scale)
-	return b.raise(ct, times, spread)
+	raised, err := b.raise([]*henc.Ciphertext{ct}, []multiple{{times, spread}})
+	return raised.At(0), err
 }
 
 // ToCoefficients is the second step.
 func (b *Bootstrapper) ToCoefficients(ct *henc.Ciphertext) (*henc.Ciphertexts, error) {
-	return b.toCoefficients(ct)
+	one, err := b.batch(1)
+	if err != nil {
+		return nil, err
+	}
+	cts, err := one.Of([]*henc.Ciphertext{ct}, ct.Level)
+	if err != nil {
+		return nil, err
+	}
+	return b.toCoefficients(cts)
 }
 
 // Sine is the third step.
@@ -37,5 +46,6 @@ func (b *Bootstrapper) Sine(x *henc.Ciphertexts) (*henc.Ciphertexts, error) { re
 
 // ToSlots is the last step.
 func (b *Bootstrapper) ToSlots(x *henc.Ciphertexts, spread bool) (*henc.Ciphertext, error) {
-	return b.toSlots(x, spread)
+	out, err := b.toSlots(x, spread)
+	return out.At(0), err
 }
