@@ -200,20 +200,34 @@ func (r *runner) step(s *step, i int) (*henc.Ciphertexts, error) {
 	}
 }
 
-// bootstrap gives the values a of all items levels, one item after another.
+// bootstrap gives the values a of all items levels: those under the same keys together.
 func (r *runner) bootstrap(s *step, a *henc.Ciphertexts) (*henc.Ciphertexts, error) {
-	fresh := make([]*henc.Ciphertext, 0, len(r.items))
+	fresh := make([]*henc.Ciphertext, len(r.items))
 	defer func() {
 		for _, ct := range fresh {
-			r.be.Context().Ring().Free(ct.Value)
+			if ct != nil {
+				r.be.Context().Ring().Free(ct.Value)
+			}
 		}
 	}()
 	for n, it := range r.items {
-		ct, err := it.Bootstrapper.Bootstrap(a.At(n).WithScale(s.k))
+		if fresh[n] != nil {
+			continue
+		}
+		var at []int
+		var low []*henc.Ciphertext
+		for m := n; m < len(r.items); m++ {
+			if r.items[m].Bootstrapper == it.Bootstrapper {
+				at, low = append(at, m), append(low, a.At(m).WithScale(s.k))
+			}
+		}
+		raised, err := it.Bootstrapper.BootstrapAll(low)
 		if err != nil {
 			return nil, err
 		}
-		fresh = append(fresh, ct)
+		for i, m := range at {
+			fresh[m] = raised[i]
+		}
 	}
 	all, err := r.be.Of(fresh, s.level)
 	if err != nil {

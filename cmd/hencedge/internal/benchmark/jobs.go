@@ -49,7 +49,7 @@ func (b *bed) jobs(op string) []job {
 			return []job{b.hrotate()}
 		}
 	case "bootstrap":
-		return b.bootstrapped()
+		return b.bootstrapped(1)
 	}
 	return nil
 }

@@ -52,6 +52,9 @@ func (b *bed) batches(jobs []job, batch int) []job {
 		if batchOps[j.op] != nil {
 			jobs[i] = b.batched(j, batch)
 		}
+		if j.op == "bootstrap" {
+			return b.bootstrapped(batch)
+		}
 	}
 	return jobs
 }
@@ -133,6 +136,11 @@ func (b *bed) sameAlone(op string, i int, got, x, y *henc.Ciphertext) error {
 		return err
 	}
 	defer b.free(want)
+	return b.sameResidues(op, i, got, want)
+}
+
+// sameResidues compares result i of a batch with what it has to be, bit for bit.
+func (b *bed) sameResidues(op string, i int, got, want *henc.Ciphertext) error {
 	w, err := residues(b.ring, want.Value)
 	if err != nil {
 		return err

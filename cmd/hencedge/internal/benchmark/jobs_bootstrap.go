@@ -12,9 +12,9 @@ import (
 // set promises for its worst slot.
 var bootstrapTolerance = math.Exp2(-10.5)
 
-// bootstrapped takes a ciphertext at level 0 back to the levels below the parameters' upper ones. It reads
-// each of its keys at least once.
-func (b *bed) bootstrapped() []job {
+// bootstrapped takes ciphertexts at level 0, a batch of them at a time, back to the levels below the parameters' upper
+// ones. It reads each of its keys at least once.
+func (b *bed) bootstrapped(batch int) []job {
 	lit, err := bootstrap.LiteralOf(b.params)
 	if err != nil {
 		return nil
@@ -25,43 +25,90 @@ func (b *bed) bootstrapped() []job {
 	}
 	p, keys := b.params, int64(len(plan.Rotations())+3)
 	key := b.polyBytes(2*p.Dnum(p.MaxLevel()), len(p.Q())+len(p.P()))
-	var boot *bootstrap.Bootstrapper
-	return []job{{
-		op: "bootstrap", method: "all slots", limbs: len(b.limbs), bytes: keys*key + b.polyBytes(2, len(b.limbs)),
-		footprint: b.polyBytes(2, p.LimbsAt(0)),
-		setup: func(sets int) (run func(int) error, check func() error, err error) {
-			if err := b.secretKey(); err != nil {
-				return nil, nil, err
-			}
-			keys, err := b.key.BootstrapKeys(plan)
-			if err != nil {
-				return nil, nil, err
-			}
-			if boot, err = bootstrap.New(b.ctx, plan, keys); err != nil {
-				return nil, nil, err
-			}
-			msg, cts := b.message(), make([]*henc.Ciphertext, sets)
-			enc := secret.NewSeededEncryptor(b.ctx, b.key)
-			for i := range cts {
-				if cts[i], err = enc.EncryptComplex(msg, 0, 0, b.seed()); err != nil {
-					return nil, nil, err
-				}
-			}
-			var out *henc.Ciphertext
-			run = func(i int) (err error) {
-				b.free(out)
-				out, err = boot.Bootstrap(cts[i])
-				return err
-			}
-			check = func() error {
-				got, err := secret.NewDecryptor(b.ctx, b.key).DecryptComplex(out)
-				if err != nil {
-					return err
-				}
-				return checkSlots("bootstrap", got, msg, bootstrapTolerance)
-			}
-			return run, check, nil
-		},
-		release: func() error { boot.Free(); return nil },
-	}}
+	t := &bootstrapping{bed: b, plan: plan, batch: batch}
+	j := job{
+		op: "bootstrap", method: "all slots", limbs: len(b.limbs), batch: batch,
+		bytes:     keys*key + int64(batch)*b.polyBytes(2, len(b.limbs)),
+		footprint: int64(batch) * b.polyBytes(2, p.LimbsAt(0)),
+		setup:     t.setup,
+		release:   func() error { t.boot.Free(); return nil },
+	}
+	if batch > 1 {
+		j.method = "all slots, together"
+	}
+	return []job{j}
+}
+
+// bootstrapping is a batch of bootstrappings at work.
+type bootstrapping struct {
+	*bed
+	plan  *bootstrap.Plan
+	boot  *bootstrap.Bootstrapper
+	batch int
+	cts   []*henc.Ciphertext // of all sets
+	out   []*henc.Ciphertext
+}
+
+func (t *bootstrapping) setup(sets int) (run func(int) error, check func() error, err error) {
+	if err := t.secretKey(); err != nil {
+		return nil, nil, err
+	}
+	keys, err := t.key.BootstrapKeys(t.plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t.boot, err = bootstrap.New(t.ctx, t.plan, keys); err != nil {
+		return nil, nil, err
+	}
+	msg, enc := t.message(), secret.NewSeededEncryptor(t.ctx, t.key)
+	t.cts = make([]*henc.Ciphertext, sets*t.batch)
+	for i := range t.cts {
+		if t.cts[i], err = enc.EncryptComplex(msg, 0, 0, t.seed()); err != nil {
+			return nil, nil, err
+		}
+	}
+	return t.run, func() error { return t.check(msg) }, nil
+}
+
+func (t *bootstrapping) run(set int) (err error) {
+	for _, ct := range t.out {
+		t.free(ct)
+	}
+	t.out = nil
+	cts := t.cts[set*t.batch : (set+1)*t.batch]
+	if t.batch > 1 {
+		t.out, err = t.boot.BootstrapAll(cts)
+		return err
+	}
+	out, err := t.boot.Bootstrap(cts[0])
+	if err == nil {
+		t.out = []*henc.Ciphertext{out}
+	}
+	return err
+}
+
+// check decrypts every result, and compares those of a batch with what each ciphertext gives alone.
+func (t *bootstrapping) check(msg []complex128) error {
+	for i, ct := range t.out {
+		got, err := secret.NewDecryptor(t.ctx, t.key).DecryptComplex(ct)
+		if err != nil {
+			return err
+		}
+		if err := checkSlots("bootstrap", got, msg, bootstrapTolerance); err != nil {
+			return err
+		}
+		if t.batch == 1 {
+			continue
+		}
+		want, err := t.boot.Bootstrap(t.cts[i])
+		if err != nil {
+			return err
+		}
+		err = t.sameResidues("bootstrap", i, ct, want)
+		t.free(want)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -121,3 +121,24 @@ func TestCheckEncodingFindsAWrongSlot(t *testing.T) {
 		t.Error("a wrong slot passed")
 	}
 }
+
+// TestBootstrapTogether: a batch of bootstrappings is one row, which says so.
+func TestBootstrapTogether(t *testing.T) {
+	p, err := henc.NamedInsecure("boot10-insecure")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for batch, method := range map[int]string{1: "all slots", 5: "all slots, together"} {
+		var got []Record
+		o := Options{
+			Backend: cpu.New(), MinTime: time.Nanosecond, Cached: true, Params: []henc.Parameters{p},
+			Ops: []string{"bootstrap"}, Batch: batch,
+		}
+		if err := Run(context.Background(), o, func(r Record) error { got = append(got, r); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 1 || got[0].Batch != batch || got[0].Method != method {
+			t.Errorf("batch %d: %+v", batch, got)
+		}
+	}
+}
