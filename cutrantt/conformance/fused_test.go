@@ -123,7 +123,8 @@ type switchCase struct {
 	items        int
 	galois       []uint64
 	hoisted      bool
-	wholeLow     bool // the sums have the special limbs too
+	wholeLow     bool  // the sums have the special limbs too
+	of, at       []int // whose source each item has, and its place among results side by side
 }
 
 // TestSwitchKeys compares key switches with the reference: digits of one and of
@@ -164,6 +165,8 @@ func TestSwitchKeysWhole(t *testing.T) {
 				galois: []uint64{25, 1, uint64(2<<logN - 1), 7}, hoisted: true},
 			{what: "not divided, whole sums", alpha: 2, limbs: 3, lows: 2, items: 2, galois: []uint64{5, 3},
 				wholeLow: true},
+			{what: "not divided, of two sources by turns", alpha: 3, limbs: 5, lows: 1, items: 6,
+				galois: []uint64{25, 1, 7, 25, 1, 7}, of: []int{0, 0, 0, 1, 1, 1}, at: []int{0, 2, 4, 1, 3, 5}},
 		} {
 			g.switchKeys(c, cutrantt.NTT(n2))
 		}
@@ -195,17 +198,23 @@ func (g *rig) switchKeys(c switchCase, d cutrantt.Domain) {
 	var dst, x, low []pair
 	var keys [][2]cutrantt.Operand
 	for i := range c.items {
-		if i == 0 || !c.hoisted {
+		switch {
+		case c.of != nil && slices.Index(c.of, c.of[i]) < i:
+			x = append(x, x[slices.Index(c.of, c.of[i])])
+		case !c.hoisted || i == 0:
 			x = append(x, g.batch(q[:c.limbs], d, patterns[(i+c.alpha)%2*3]))
-		} else {
+		default:
 			x = append(x, x[0])
 		}
 		if c.lows > 0 {
 			low = append(low, g.batch(added, d, patternsFor(c.lows)...))
 		}
-		if i < max(c.items-1, 1) {
+		switch {
+		case c.at != nil:
+			dst = append(dst, g.slice(results, 2*c.at[i], 2*c.at[i]+2, 0, len(to)))
+		case i < max(c.items-1, 1):
 			dst = append(dst, g.slice(results, 2*i, 2*i+2, 0, len(to)))
-		} else {
+		default:
 			dst = append(dst, g.blank(2, to, cutrantt.Coeffs(1)))
 		}
 		keys = append(keys, key())
@@ -238,12 +247,12 @@ func TestSumProducts(t *testing.T) {
 		g := newRig(t, b, logN, moduli(t, logN, 3), cutrantt.MethodAuto)
 		limbs, d := []int{2, 0, 1}, cutrantt.NTT(n2)
 		for _, c := range []struct{ sums, terms, polys, gaps int }{
-			{1, 1, 2, 0}, {2, 3, 2, 2}, {5, 9, 2, 4}, {4, 13, 2, 0}, {3, 2, 3, 5},
+			{1, 1, 2, 0}, {2, 3, 2, 2}, {5, 9, 2, 4}, {4, 13, 2, 0}, {3, 2, 3, 5}, {5, 4, 4, 3},
 		} {
 			var dst, a []pair
 			factors := make([][]pair, c.sums)
 			for t := range c.terms {
-				fill := []pattern{largest, patterns[t%len(patterns)], random}
+				fill := []pattern{largest, patterns[t%len(patterns)], random, extremes}
 				a = append(a, g.batch(limbs, d, fill[:c.polys]...))
 			}
 			for i := range factors {

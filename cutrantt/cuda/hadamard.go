@@ -256,16 +256,12 @@ func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) erro
 	limbs, d := a[0].Limbs(), a[0].Domain()
 	rows := (len(dst) + sumsTogether - 1) / sumsTogether * sumsTogether
 	words := 2*(len(a)+len(dst)) + rows*len(a)
-	if !r.backend.tensor || d.N2 != sumsColumns || a[0].Polys() != 2 || 8*words > pageable {
+	if !r.backend.tensor || d.N2 != sumsColumns || a[0].Polys()%2 != 0 || 8*words > pageable {
 		return fmt.Errorf("%w: %d sums of %d products of %d polynomials with %d columns at once",
 			cutrantt.ErrNotSupported, len(dst), len(a), a[0].Polys(), d.N2)
 	}
-	table := make([]uint64, 0, words)
-	for _, x := range slices.Concat(a, dst) {
-		t := r.tensor(x)
-		table = append(table, uint64(t.at), t.stride)
-	}
-	factors := table[len(table):words]
+	table := make([]uint64, words)
+	factors := table[2*(len(a)+len(dst)):]
 	for i, row := range b {
 		for t, y := range row {
 			if y != nil {
@@ -273,7 +269,18 @@ func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) erro
 			}
 		}
 	}
-	err := r.exec(func() error { return r.sumProducts(table[:words], len(a), len(dst), limbs) }, all...)
+	err := r.exec(func() error {
+		for pair := 0; pair < a[0].Polys(); pair += 2 {
+			for i, x := range slices.Concat(a, dst) {
+				t := r.tensor(x).poly(pair)
+				table[2*i], table[2*i+1] = uint64(t.at), t.stride
+			}
+			if err := r.sumProducts(table, len(a), len(dst), limbs); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, all...)
 	if err != nil {
 		return err
 	}

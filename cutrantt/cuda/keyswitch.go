@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"runtime"
@@ -132,13 +133,13 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 			work[i].low, work[i].lowLimbs = r.tensor(it.Low), len(it.Low.Limbs())
 		}
 	}
-	perItem := 4 * r.n * (g.Digits(len(limbs))*len(all) + 3*len(all) + 2*len(keep))
+	most := r.mostSwitched(4*r.n*(g.Digits(len(limbs))*len(all)+3*len(all)+2*len(keep)), work, raised)
 	err := r.exec(func() error {
 		s, err := r.switching(g, limbs, keep, first.Key.Shape().Limbs, n2)
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(work, max(min(r.backend.scratch/perItem, mostItems), 1)) {
+		for part := range slices.Chunk(work, most) {
 			if err := r.switchKeys(s, n2, lows, part); err != nil {
 				return err
 			}
@@ -153,6 +154,25 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 		it.Dst.SetDomain(first.X.Domain())
 	}
 	return nil
+}
+
+// mostSwitched is how many of work, each of perItem bytes, are switched with one set of launches. Sums that are not
+// divided need memory only for the digits of different X. They are sorted by their results: those that lie next to
+// each other take one launch, and items under one key that follow one another read it from memory once.
+func (r *ring) mostSwitched(perItem int, work []keySwitch, raised bool) int {
+	most := max(min(r.backend.scratch/perItem, mostItems), 1)
+	if !raised {
+		return most
+	}
+	different := map[tensor]bool{}
+	for _, it := range work {
+		different[it.x] = true
+	}
+	if len(different) > most {
+		return most
+	}
+	slices.SortStableFunc(work, func(a, b keySwitch) int { return cmp.Compare(a.dst.at, b.dst.at) })
+	return mostItems
 }
 
 // switching is what a key switch of a shape needs, on the device.
@@ -249,12 +269,15 @@ func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
 	}
 
 	var xs []tensor // different ones
-	which := make([]int, len(items))
+	which, place := make([]int, len(items)), map[tensor]int{}
 	for i, it := range items {
-		if i == 0 || it.x != items[i-1].x {
+		at, known := place[it.x]
+		if !known {
+			at = len(xs)
+			place[it.x] = at
 			xs = append(xs, it.x)
 		}
-		which[i] = len(xs) - 1
+		which[i] = at
 	}
 	coeffs, err := scratch(len(xs), len(s.limbs))
 	if err != nil {

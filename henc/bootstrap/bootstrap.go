@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -206,7 +207,8 @@ func (b *Bootstrapper) Bootstrap(ct *henc.Ciphertext) (*henc.Ciphertext, error) 
 // BootstrapAll is Bootstrap for each of cts, bit for bit; their scales and levels may differ. Up to Together of them
 // go through each step at once, so that a GPU reads the keys and the diagonals once for them and
 // fills its launches. Each result has memory of its own. Besides the results it takes
-// Together times what Bootstrap takes (docs/cryptography.md), whatever the number of ciphertexts. It fails like
+// Together times what Bootstrap takes (docs/cryptography.md), whatever the number of ciphertexts; where a device has
+// less, it takes one after another. It fails like
 // Bootstrap, with an error that names the ciphertext where one is to blame; then there are no results. Without
 // ciphertexts there is nothing to do.
 func (b *Bootstrapper) BootstrapAll(cts []*henc.Ciphertext) ([]*henc.Ciphertext, error) {
@@ -279,6 +281,14 @@ func (b *Bootstrapper) runGroup(cts []*henc.Ciphertext, group []int, out []*henc
 		some[k] = cts[i]
 	}
 	fresh, err := b.run(some)
+	if errors.Is(err, cutrantt.ErrMemory) && len(group) > 1 { // one takes less
+		for _, i := range group {
+			if err := b.runGroup(cts, []int{i}, out); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
