@@ -359,8 +359,8 @@ func (s *sharedRun) result(part int, run func(*program.Set) ([]engine.Result, er
 	return r, nil
 }
 
-// awake bounds how long the jobs of a set that runs alone look for its results before they sleep. A GPU takes about half
-// of that for a window, and a goroutine that sleeps goes on 80 us late where all processors are idle.
+// awake bounds how long the jobs of a set that runs alone look for its results before they sleep. A GPU takes about
+// half of that for a window, and a goroutine that sleeps goes on 80 us late where all processors are idle.
 const awake = time.Millisecond
 
 // wait returns when the set has run.

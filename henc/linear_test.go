@@ -191,7 +191,8 @@ func TestBatchTransform(t *testing.T) {
 				got, turned := must(be.Transform(a, lt))(t), must(be.Conjugate(a))(t)
 				for i, ev := range evs {
 					r.same(t, fmt.Sprintf("%s/%d: item %d", name, n2, i), got.At(i), must(ev.Transform(x[i], lt))(t))
-					r.same(t, fmt.Sprintf("%s/%d: conjugate %d", name, n2, i), turned.At(i), must(ev.Conjugate(x[i]))(t))
+					want := must(ev.Conjugate(x[i]))(t)
+					r.same(t, fmt.Sprintf("%s/%d: conjugate %d", name, n2, i), turned.At(i), want)
 				}
 			}
 			lt.Free()

@@ -79,7 +79,8 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.BoolVar(&f.cached, "cached", false, "use the same inputs for every call, so that they stay in the cache")
 	fs.DurationVar(&f.minTime, "min-time", 300*time.Millisecond, "shortest time spent on timed calls of a case")
 	fs.IntVar(&f.n2, "n2", henc.DefaultN2, "columns of the transposed layout: 1, 2, 4, 8 or 16")
-	fs.IntVar(&f.batch, "batch", 1, "ciphertexts per call, for hmult, hmult_rescale, hrotate, rescale, bootstrap and henc")
+	fs.IntVar(&f.batch, "batch", 1,
+		"ciphertexts per call, for hmult, hmult_rescale, hrotate, rescale, bootstrap and henc")
 	fs.IntVar(&f.workers, "workers", 0, "CPU workers per operation (default all CPUs)")
 	fs.IntVar(&f.memory, "memory", 1024, "largest memory for the inputs of a case, in MiB")
 	fs.BoolVar(&f.markdown, "markdown", false, "tables in Markdown, without the copies")

@@ -293,7 +293,7 @@ func (r *routine) makeForm() [32]byte {
 }
 
 // Peak bounds the values that are alive at a time and the working memory of the largest
-// step. It leaves out what a device needs to switch keys and to bootstrap, because that does not grow with the
+// step. It leaves out what a device needs to switch keys and to bootstrap, because that is bounded whatever the
 // number of items.
 func (r *routine) Peak() int64 {
 	last := make([]int, len(r.steps)) // where each value is used last
@@ -320,7 +320,7 @@ func (r *routine) Peak() int64 {
 			work = 3 * polynomial(r.steps[s.a].level)
 		case stepSum: // two sums at a time
 			work = 2 * polynomial(s.level)
-		case stepBootstrap: // one item after another; they are copied into one batch
+		case stepBootstrap: // they are copied into one batch
 			work = 2 * polynomial(s.level)
 		case stepAdd, stepSub, stepMulInt, stepMulPlain: // separate operands are copied into one batch
 			work = 4 * polynomial(s.level)
