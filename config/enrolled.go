@@ -30,8 +30,18 @@ type Enrolment struct {
 	Line int // 1-based
 }
 
-// where returns the place of the enrolment.
-func (e Enrolment) where() string { return fmt.Sprintf("%s:%d", e.File, e.Line) }
+// place is where a device stands: in a line of a file, or as the file says if line is 0.
+type place struct {
+	file string
+	line int
+}
+
+func (p place) String() string {
+	if p.line == 0 {
+		return p.file
+	}
+	return fmt.Sprintf("%s:%d", p.file, p.line)
+}
 
 // A Roll reads the devices that Evaluator.Enrolled names. It reads a file again only if that
 // has changed. It is not safe for concurrent use.
@@ -65,52 +75,65 @@ func NewDeviceRoll(paths []string) *Roll {
 // Evaluator.Devices come before all files.
 func (r *Roll) Read() (devices []Enrolment, faults []*Error) {
 	files := map[string]*enrolledFile{}
-	var order []*enrolledFile
+	faults = r.each(func(name string) *enrolledFile {
+		files[name] = r.file(name)
+		return files[name]
+	}, func(d Enrolment) { devices = append(devices, d) })
+	r.files = files
+	return devices, faults
+}
+
+// Each hands the devices that Read returns to take, and returns what is wrong with others. It remembers no file, so
+// it needs far less memory than Read where each device has a file of its own.
+func (r *Roll) Each(take func(Enrolment)) (faults []*Error) { return r.each(r.file, take) }
+
+func (r *Roll) each(read func(name string) *enrolledFile, take func(Enrolment)) (faults []*Error) {
+	seen, m := map[string]bool{}, r.members()
 	for i, path := range r.cfg.Enrolled {
 		names, err := enrolledNames(path)
 		if err != nil {
 			faults = append(faults, r.cfg.Problem(fmt.Sprintf("enrolled[%d]", i), err.Error(), fileRemedy(err)))
 		}
 		for _, name := range names {
-			if files[name] != nil {
+			if seen[name] {
 				continue
 			}
-			f := r.file(name)
-			files[name] = f
-			order = append(order, f)
+			seen[name] = true
+			f := read(name)
 			faults = append(faults, f.faults...)
-		}
-	}
-	r.files = files
-	m := r.members()
-	for _, f := range order {
-		for _, d := range f.devices {
-			if e := m.refuse(f, d); e != nil {
-				faults = append(faults, e)
-				continue
+			for _, d := range f.devices {
+				if e := m.refuse(f, d); e != nil {
+					faults = append(faults, e)
+					continue
+				}
+				take(d)
 			}
-			devices = append(devices, d)
 		}
 	}
-	return devices, faults
+	return faults
 }
 
-// Stamp returns a text that differs after a change of the files. It reads none of them.
+// Stamp returns a text that differs after a change of the files. It reads none of them, and remembers none.
 func (r *Roll) Stamp() string {
-	sum := sha256.New()
-	for _, path := range r.cfg.Enrolled {
-		names, err := enrolledNames(path)
-		fmt.Fprintln(sum, len(names), err)
-		for _, name := range names {
-			if info, err := os.Stat(name); err != nil {
-				fmt.Fprintln(sum, name, err)
-			} else {
-				// What has just changed may change again within the resolution of its time.
-				fmt.Fprintln(sum, name, info.Size(), info.ModTime(), time.Since(info.ModTime()) > settled)
-			}
+	var all [sha256.Size]byte
+	add := func(parts ...any) {
+		one := sha256.Sum256(fmt.Appendln(nil, parts...))
+		for i := range all {
+			all[i] ^= one[i]
 		}
 	}
-	return string(sum.Sum(nil))
+	for i, path := range r.cfg.Enrolled {
+		err := eachEnrolled(path, func(name string) {
+			if info, err := os.Stat(name); err != nil {
+				add(i, name, err)
+			} else {
+				// What has just changed may change again within the resolution of its time.
+				add(i, name, info.Size(), info.ModTime(), time.Since(info.ModTime()) > settled)
+			}
+		})
+		add(i, err)
+	}
+	return string(all[:])
 }
 
 // FindDevice looks for a device in Evaluator.Devices, and then in the files of
@@ -133,23 +156,42 @@ func FindDevice(e *Evaluator, name string) (d Enrolment, known bool) {
 
 // enrolledNames returns the file at path, or those in the directory at path that end in
 // .yaml or .yml, in the order of their names.
-func enrolledNames(path string) ([]string, error) {
+func enrolledNames(path string) (names []string, err error) {
+	err = eachEnrolled(path, func(name string) { names = append(names, name) })
+	slices.Sort(names)
+	return names, err
+}
+
+// eachEnrolled hands to f what enrolledNames returns, in any order.
+func eachEnrolled(path string, f func(name string)) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !info.IsDir() {
-		return []string{path}, nil
+		f(path)
+		return nil
 	}
-	list, err := os.ReadDir(path) // in the order of names
-	var names []string
-	for _, e := range list {
-		ext := filepath.Ext(e.Name())
-		if (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") && !e.IsDir() {
-			names = append(names, filepath.Join(path, e.Name()))
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		list, err := dir.ReadDir(256)
+		for _, e := range list {
+			ext := filepath.Ext(e.Name())
+			if (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") && !e.IsDir() {
+				f(filepath.Join(path, e.Name()))
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return names, err
 }
 
 func fileRemedy(err error) string {
@@ -295,20 +337,20 @@ type members struct {
 	cfg     *Evaluator
 	all     bool // classes are taken
 	classes []string
-	names   map[string]string // where each stands
-	keys    map[string]string
+	names   map[string]place
+	keys    map[string]place
 	n       int
 }
 
 func (r *Roll) members() *members {
-	m := &members{cfg: r.cfg, all: r.anyClass, names: map[string]string{}, keys: map[string]string{}}
+	m := &members{cfg: r.cfg, all: r.anyClass, names: map[string]place{}, keys: map[string]place{}}
 	for _, c := range r.cfg.Classes {
 		m.classes = append(m.classes, c.Name)
 	}
 	for i, d := range r.cfg.Devices {
-		at := fmt.Sprintf("devices[%d]", i)
-		if p := r.cfg.Problem(at, "", ""); p.File != "" {
-			at = fmt.Sprintf("%s:%d", p.File, p.Line)
+		at := place{file: fmt.Sprintf("devices[%d]", i)}
+		if p := r.cfg.Problem(at.file, "", ""); p.File != "" {
+			at = place{p.File, p.Line}
 		}
 		m.names[d.Name], m.keys[d.PublicKey] = at, at
 	}
@@ -318,10 +360,12 @@ func (r *Roll) members() *members {
 // refuse says why a device is not taken; otherwise it counts as a member and the answer is nil.
 func (m *members) refuse(f *enrolledFile, d Enrolment) *Error {
 	fail := func(cause, remedy string) *Error { return f.lines.Error(d.Line, "", "", cause, remedy) }
-	switch first, key := m.names[d.Name], m.keys[d.PublicKey]; {
-	case first != "":
+	first, named := m.names[d.Name]
+	key, used := m.keys[d.PublicKey]
+	switch {
+	case named:
 		return fail(fmt.Sprintf("the device %q is already listed at %s", d.Name, first), "keep one of them")
-	case key != "":
+	case used:
 		return fail(fmt.Sprintf("the device %q has the same key as the one at %s", d.Name, key),
 			"give each device its own key")
 	case d.Name == m.cfg.Name:
@@ -332,7 +376,8 @@ func (m *members) refuse(f *enrolledFile, d Enrolment) *Error {
 	case m.n >= MaxEnrolled:
 		return fail(fmt.Sprintf("more than %d devices are enrolled", MaxEnrolled), "divide them among evaluators")
 	}
-	m.names[d.Name], m.keys[d.PublicKey] = d.where(), d.where()
+	at := place{d.File, d.Line}
+	m.names[strings.Clone(d.Name)], m.keys[strings.Clone(d.PublicKey)] = at, at // not parts of the text of the file
 	m.n++
 	return nil
 }

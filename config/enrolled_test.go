@@ -136,6 +136,11 @@ func TestEnrolledMistakes(t *testing.T) {
 		if len(faults) == 0 || !strings.HasPrefix(faults[0].Error(), want) || faults[0].Remedy == "" {
 			t.Errorf("%s: %v, want %s", tt.name, faults, want)
 		}
+		var each []Enrolment
+		wrong := NewRoll(e).Each(func(d Enrolment) { each = append(each, d) })
+		if !slices.Equal(each, got) || fmt.Sprint(wrong) != fmt.Sprint(faults) {
+			t.Errorf("%s: Each gives %v, %v; Read %v, %v", tt.name, each, wrong, got, faults)
+		}
 	}
 }
 
@@ -269,8 +274,8 @@ func TestDeviceRoll(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "b1.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if removed := r.Stamp(); before == added || added == removed {
-		t.Error("the stamp stays the same over changes")
+	if removed := r.Stamp(); before == added || added == removed || removed != NewDeviceRoll([]string{dir}).Stamp() {
+		t.Error("the stamp stays the same over changes, or changes by itself")
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)

@@ -16,12 +16,15 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 // BenchmarkBrowser times each view in Chromium, from the click until it is drawn, over the results of
-// BenchmarkViews. The page is that of "results serve" of the program that HENCEDGE_BENCH_PROGRAM
-// names, in a process of its own, whose memory it prints at the end.
+// BenchmarkViews, once each of the 10,000 devices, which are enrolled, has said what it is. The page is that of
+// "results serve" of the program that HENCEDGE_BENCH_PROGRAM names, in a process of its own, whose memory it prints
+// before the views and after them.
 func BenchmarkBrowser(b *testing.B) {
 	program := os.Getenv("HENCEDGE_BENCH_PROGRAM")
 	if program == "" {
@@ -29,13 +32,17 @@ func BenchmarkBrowser(b *testing.B) {
 	}
 	g := newRig(b, func(k *config.KeyHolder) { k.History = &config.History{} })
 	fill(b, g)
-	serving := g.serve(b, program)
+	serving, speak := g.serve(b, program)
 	link, err := Invite(g.cfg, Holder, false, time.Now())
 	must(b, err)
 	page := testenv.Chromium(b).Page()
 	page.Open(link)
 	page.Wait("updates", "document.querySelector('.live')?.textContent === 'live'")
 	page.Wait("cards", "document.querySelectorAll('.card canvas').length === 2")
+	speak()
+	page.Wait("what each board says of itself",
+		fmt.Sprintf("fetch('api/fleet?q=online').then((r) => r.json()).then((f) => f.total === %d)", benchDevices))
+	b.Log("memory of the server at first:", memory(b, serving))
 	page.Do(watchFrames)
 	for _, v := range []struct{ name, before, deed, drawn string }{
 		{"results", "keys", clickOn(""), "asked('api/series') === 2"},
@@ -73,10 +80,76 @@ func BenchmarkBrowser(b *testing.B) {
 		})
 	}
 	b.Run("pan-and-zoom", func(b *testing.B) { moveChart(b, page) })
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", serving))
+	b.Log("memory of the server:", memory(b, serving))
+}
+
+// memory returns what a process has in memory and had at most, in the words of Linux.
+func memory(b *testing.B, pid int) []string {
+	b.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	must(b, err)
-	b.Logf("memory of the server: %q",
-		regexp.MustCompile(`(?m)^(VmHWM|VmRSS|RssAnon|RssFile):.*kB$`).FindAllString(string(status), -1))
+	return regexp.MustCompile(`(?m)^(VmHWM|VmRSS|RssAnon|RssFile):.*kB$`).FindAllString(string(status), -1)
+}
+
+// enrol makes the files of an operator who has enrolled each device, and a broker. speak lets each device say what it
+// is: the broker would give a new listener 8192 kept messages at most.
+func enrol(b *testing.B) (evaluator, url string, speak func()) {
+	b.Helper()
+	dir, url := b.TempDir(), testrig.Broker(b, broker.Options{}).URL()
+	for _, name := range []string{"enrolment", "devices.d"} {
+		must(b, os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
+	evaluator = filepath.Join(dir, "evaluator.yaml")
+	must(b, os.WriteFile(evaluator, fmt.Appendf(nil, `name: cloud
+broker: {url: %q}
+key_sets: [keys]
+keys: {holder: none}
+signing_key: signing.key
+state: evaluator.state
+enrolled: devices.d
+classes:
+  - name: pump
+    streams:
+      - name: system
+        window: {samples: 16}
+        params: edge12-add
+        channels: [{name: memory, unit: "%%", range: [0, 100]}]
+programs:
+  - {name: load, for: pump, expr: mean(x), inputs: {x: system/memory}}
+`, url), 0o600))
+	births := map[string][]byte{}
+	for i := range benchDevices {
+		name := fmt.Sprintf("board%05d", i)
+		key, err := transport.NewSigningKey()
+		must(b, err, os.WriteFile(filepath.Join(dir, "devices.d", name+".yaml"), fmt.Appendf(nil,
+			"# fingerprint %s\n- name: %s\n  public_key: %s\n  class: pump\n", key.PublicText(), name,
+			key.PublicText()), 0o600))
+		births[name] = birth(b, name, key)
+	}
+	return evaluator, url, func() {
+		client, err := mqtt.Dial(b.Context(), mqtt.Options{URL: url, ClientID: "boards", Logger: testrig.Quiet()})
+		must(b, err)
+		for name, payload := range births {
+			must(b, client.Publish(b.Context(), transport.StatusTopic(transport.DefaultPrefix, name), payload, true))
+		}
+		must(b, client.Close(b.Context()))
+	}
+}
+
+// birth returns what a device says of itself when it starts.
+func birth(b *testing.B, name string, key *transport.SigningKey) []byte {
+	b.Helper()
+	body, err := transport.MarshalStatus(transport.Status{Online: true, Version: "1.4.0", Since: noon.UnixNano(),
+		CertificateEnd: noon.AddDate(1, 0, 0).UnixNano(), Streams: []transport.StreamStatus{{Name: "system",
+			Params: "edge12-add", Packing: "columns", Samples: 16,
+			Channels: []transport.ChannelStatus{{Name: "memory", Unit: "%", Max: 100}}}}})
+	must(b, err)
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: name, BootEpoch: 1, Sequence: 1},
+		body, key)
+	must(b, err)
+	payload, err := transport.Whole(sealed, 0)
+	must(b, err)
+	return payload
 }
 
 // moveChart pans and zooms a chart of 60,000 to 121,000 results for two frames in five, and times all frames.
@@ -157,10 +230,12 @@ const watchFrames = `(() => {
 	};
 })()`
 
-// serve runs a program on the key set and the database of the rig, and returns its process.
-func (g *rig) serve(b *testing.B, program string) (pid int) {
+// serve runs a program on the key set and the database of the rig. It returns its process, and what lets the devices
+// speak.
+func (g *rig) serve(b *testing.B, program string) (pid int, speak func()) {
 	b.Helper()
 	g.cfg.Console.Listen = testrig.FreeAddress(b)
+	evaluator, url, speak := enrol(b)
 	file := filepath.Join(b.TempDir(), "keyholder.yaml")
 	must(b, os.WriteFile(file, []byte(fmt.Sprintf(`name: home
 broker: {url: %q}
@@ -169,12 +244,12 @@ evaluators: [{name: cloud, public_key: %q}]
 receipts: true
 state: %q
 history: {file: %q}
-console: {listen: %q}
+console: {listen: %q, enrolment: {evaluator: %q}}
 alerts:
   rules: [{name: warm, program: mean, when: value > 1}]
   receivers: [{name: nobody, command: [/bin/true]}]
-`, testrig.Broker(b, broker.Options{}).URL(), g.cfg.KeySet, g.key.PublicText(), g.cfg.State, g.cfg.Kept().File,
-		g.cfg.Console.Listen)), 0o600))
+`, url, g.cfg.KeySet, g.key.PublicText(), g.cfg.State, g.cfg.Kept().File,
+		g.cfg.Console.Listen, evaluator)), 0o600))
 	cmd := exec.Command(program, "results", "serve", "-c", file)
 	cmd.Stderr = &g.log
 	must(b, cmd.Start())
@@ -192,5 +267,5 @@ alerts:
 		}
 		return err == nil
 	})
-	return cmd.Process.Pid
+	return cmd.Process.Pid, speak
 }

@@ -2,7 +2,9 @@ package console
 
 import (
 	"cmp"
+	"encoding/hex"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,26 +17,82 @@ import (
 // seriesKey names what results are about.
 type seriesKey struct{ Program, Device string }
 
-// fleet is the newest result of each series, and the devices that they are about. It takes
-// about 400 bytes a series.
+// fleet is the newest result of each series, and the devices that they are about. With 10,000 devices most of the
+// page's memory is here, so it keeps what rows and cards are made of, not them.
 type fleet struct {
 	approvals func() ([]keyholder.Approval, error)
 	tally     *keyholder.Tally
 
 	mu      sync.Mutex
 	newest  map[seriesKey]*newest
-	devices map[string]*device
+	devices map[string]*seen
+	texts   map[string]string   // each text that many series or boards share, once
 	known   map[string][]string // the devices of a program without a class, by evaluator and program
 	asked   time.Time           // when the approvals were read last
 	words   words
 }
 
-// newest is the newest result of a series.
+// newest is the newest result of a series, without what its key says.
 type newest struct {
-	result  liveResult
-	start   time.Time
-	arrived time.Time // zero: before this process
+	evaluator, unit         string
+	start, end              int64   // Unix nanoseconds
+	value, bound            float64 // the first value; NaN: none
+	values                  int
+	samples, epoch, devices uint32
+	object                  [32]byte
 }
+
+func newNewest(r *keyholder.Result) *newest {
+	n := &newest{evaluator: r.Evaluator, unit: r.Unit, start: r.Start.UnixNano(), end: r.End.UnixNano(),
+		value: math.NaN(), bound: r.Bound, values: len(r.Values), samples: r.Samples, epoch: r.Epoch, object: r.ID}
+	if len(r.Values) > 0 {
+		n.value = r.Values[0]
+	}
+	if r.Fleet != nil {
+		n.devices = r.Fleet.Devices
+	}
+	return n
+}
+
+// live returns the result as lists tell it.
+func (n *newest) live(key seriesKey) liveResult {
+	return liveResult{Program: key.Program, Device: key.Device, Evaluator: n.evaluator, Unit: n.unit,
+		Start: millis(time.Unix(0, n.start)), End: millis(time.Unix(0, n.end)), StartNS: n.start, Value: finite(n.value),
+		Values: n.values, Bound: finite(n.bound), Samples: n.samples, Epoch: n.epoch, Devices: n.devices,
+		Object: hex.EncodeToString(n.object[:])}
+}
+
+// seen is what results tell of a device.
+type seen struct {
+	programs []string // sorted; rows have the list too, so it is never changed
+	worker   string
+	last     float64 // end of its newest window, Unix milliseconds
+	delay    float64 // from there to the arrival of its result, milliseconds; NaN: it was there at the start
+	results  uint64
+	epoch    uint32
+}
+
+func (s *seen) row(name string) device {
+	return device{Name: name, Programs: s.programs, Last: s.last, Delay: finite(s.delay), Results: s.results,
+		Epoch: s.epoch, Worker: s.worker}
+}
+
+// shared returns a text as it was kept first. It needs mu.
+func (f *fleet) shared(text string) string {
+	if kept, known := f.texts[text]; known {
+		return kept
+	}
+	if f.texts == nil {
+		f.texts = map[string]string{}
+	}
+	if len(f.texts) < maxShared {
+		f.texts[text] = text
+	}
+	return text
+}
+
+// maxShared bounds the texts that are kept once.
+const maxShared = 1 << 10
 
 // device is a row of the table.
 type device struct {
@@ -65,34 +123,35 @@ func (f *fleet) note(r *keyholder.Result, arrived time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.newest == nil {
-		f.newest, f.devices = map[seriesKey]*newest{}, map[string]*device{}
+		f.newest, f.devices = map[seriesKey]*newest{}, map[string]*seen{}
 	}
-	key := seriesKey{r.Program, r.Device}
+	key := seriesKey{f.shared(r.Program), r.Device}
 	old := f.newest[key]
 	if old == nil && len(f.newest) >= maxSeries {
 		return
 	}
-	if old == nil || !r.Start.Before(old.start) {
-		f.newest[key] = &newest{newLive(r), r.Start, arrived}
+	if old == nil || r.Start.UnixNano() >= old.start {
+		n := newNewest(r)
+		n.evaluator, n.unit = f.shared(n.evaluator), f.shared(n.unit)
+		f.newest[key] = n
 	}
 	for _, name := range names {
 		d := f.devices[name]
 		if d == nil {
-			d = &device{Name: name}
+			d = &seen{delay: math.NaN()}
 			f.devices[name] = d
 		}
-		if i, found := slices.BinarySearch(d.Programs, r.Program); !found {
-			d.Programs = slices.Insert(slices.Clone(d.Programs), i, r.Program) // rows of tables have the old list
+		if i, found := slices.BinarySearch(d.programs, r.Program); !found {
+			d.programs = slices.Insert(slices.Clip(d.programs), i, key.Program)
 		}
-		if end := millis(r.End); end >= d.Last {
-			d.Last, d.Epoch, d.Worker = end, r.Epoch, r.Evaluator
+		if end := millis(r.End); end >= d.last {
+			d.last, d.epoch, d.worker = end, r.Epoch, f.shared(r.Evaluator)
 			if !arrived.IsZero() {
-				delay := millis(arrived) - end
-				d.Delay = &delay
+				d.delay = millis(arrived) - end
 			}
 		}
 		if !arrived.IsZero() {
-			d.Results++
+			d.results++
 		}
 	}
 }
@@ -157,14 +216,14 @@ func (f *fleet) cards() []programCard {
 	for key, n := range f.newest {
 		p := cards[key.Program]
 		if p == nil {
-			p = &programCard{Program: key.Program, Device: key.Device, Newest: n.result}
+			p = &programCard{Program: key.Program, Device: key.Device, Newest: n.live(key)}
 			cards[key.Program] = p
 		}
 		if key.Device != "" {
 			p.Devices++
 		}
 		if key.Device <= p.Device {
-			p.Device, p.Newest = key.Device, n.result
+			p.Device, p.Newest = key.Device, n.live(key)
 		}
 	}
 	out := make([]programCard, 0, len(cards))
@@ -181,14 +240,18 @@ func (f *fleet) cards() []programCard {
 func (f *fleet) search(program, text string, most int) []liveResult {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := []liveResult{}
-	for key, n := range f.newest {
+	var found []seriesKey
+	for key := range f.newest {
 		if key.Program == program && strings.Contains(strings.ToLower(key.Device), strings.ToLower(text)) {
-			out = append(out, n.result)
+			found = append(found, key)
 		}
 	}
-	slices.SortFunc(out, func(a, b liveResult) int { return cmp.Compare(a.Device, b.Device) })
-	return out[:min(len(out), most)]
+	slices.SortFunc(found, func(a, b seriesKey) int { return cmp.Compare(a.Device, b.Device) })
+	out := []liveResult{}
+	for _, key := range found[:min(len(found), most)] {
+		out = append(out, f.newest[key].live(key))
+	}
+	return out
 }
 
 // orders are the columns that the table can be sorted by.
@@ -230,8 +293,8 @@ func (f *fleet) table(text string, order func(a, b *device) int, down, counts bo
 			copies = append(copies, d)
 		}
 	}
-	for _, d := range f.devices {
-		take(*d)
+	for name, d := range f.devices {
+		take(d.row(name))
 	}
 	for name := range f.words.by {
 		if f.devices[name] == nil {

@@ -16,10 +16,10 @@ import (
 // Enrolled are the boards whose word the page takes for what they are: their public keys verify what they say of
 // themselves. It is safe for concurrent use.
 type Enrolled interface {
-	// Stamp returns a text that differs after a change of Read. It is cheap.
+	// Stamp returns a text that differs after a change of Each. It is cheap.
 	Stamp() string
-	// Read returns the boards, and what is wrong with others.
-	Read() (boards []config.Device, faults []error)
+	// Each hands each board to take, and returns what is wrong with others.
+	Each(take func(config.Device)) (faults []error)
 }
 
 // word is what an enrolled board has said of itself. It takes about 120 bytes.
@@ -128,24 +128,22 @@ func (l *listener) refresh() (fresh []string) {
 	if stamp == l.stamp {
 		return nil
 	}
-	list, faults := l.o.Enrolled.Read()
-	for _, err := range faults {
+	e := l.fleet.enrolling()
+	for _, err := range l.o.Enrolled.Each(func(d config.Device) {
+		pub, err := transport.ParsePublicKey(d.PublicKey)
+		if err != nil { // the file was checked
+			l.log.Warn("the page leaves out an enrolled board", "device", d.Name, "error", err)
+			return
+		}
+		e.add(d.Name, pub)
+	}) {
 		if text := err.Error(); !l.faults[text] && len(l.faults) < maxFaults {
 			l.faults[text] = true
 			l.log.Warn("the page leaves out an enrolled board", "error", text)
 		}
 	}
-	keys := make(map[string]ed25519.PublicKey, len(list))
-	for _, d := range list {
-		pub, err := transport.ParsePublicKey(d.PublicKey)
-		if err != nil { // the file was checked
-			l.log.Warn("the page leaves out an enrolled board", "device", d.Name, "error", err)
-			continue
-		}
-		keys[d.Name] = pub
-	}
 	l.stamp = stamp
-	return l.fleet.enrol(keys)
+	return l.fleet.enrol(e)
 }
 
 const maxFaults = 100
@@ -185,23 +183,37 @@ func (l *listener) open(name string, key ed25519.PublicKey, msg transport.Delive
 	return transport.OpenStatus(v, msg)
 }
 
-// enrol sets the boards, and returns the new ones. A board with another key has said nothing yet.
-func (f *fleet) enrol(keys map[string]ed25519.PublicKey) (fresh []string) {
+// enrolling is a new set of boards.
+type enrolling struct {
+	old, by map[string]*word
+	fresh   []string
+}
+
+// enrolling begins a new set of boards. Only one may be made at a time.
+func (f *fleet) enrolling() *enrolling {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	by := make(map[string]*word, len(keys))
-	for name, pub := range keys {
-		name = strings.Clone(name) // which is part of the text of its file
-		key, w := [ed25519.PublicKeySize]byte(pub), f.words.by[name]
-		if w == nil || w.key != key {
-			w = &word{key: key}
-			fresh = append(fresh, name)
-		}
-		by[name] = w
+	return &enrolling{old: f.words.by, by: make(map[string]*word, len(f.words.by))}
+}
+
+// add adds a board. One with another key has said nothing yet.
+func (e *enrolling) add(name string, pub ed25519.PublicKey) {
+	name = strings.Clone(name) // which is part of the text of its file
+	key, w := [ed25519.PublicKeySize]byte(pub), e.old[name]
+	if w == nil || w.key != key {
+		w = &word{key: key}
+		e.fresh = append(e.fresh, name)
 	}
-	f.words.by = by
-	slices.Sort(fresh)
-	return fresh
+	e.by[name] = w
+}
+
+// enrol sets the boards, and returns the new ones.
+func (f *fleet) enrol(e *enrolling) (fresh []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.words.by = e.by
+	slices.Sort(e.fresh)
+	return e.fresh
 }
 
 func (f *fleet) setTrouble(text string) {
@@ -234,5 +246,5 @@ func (f *fleet) hear(m *transport.StatusMessage) {
 	if w == nil || !w.order.Take(m) {
 		return
 	}
-	w.said, w.online, w.version, w.end = true, m.Online, m.Version, m.CertificateEnd
+	w.said, w.online, w.version, w.end = true, m.Online, f.shared(m.Version), m.CertificateEnd
 }

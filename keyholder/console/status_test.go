@@ -20,8 +20,14 @@ type roll struct {
 	faults []error
 }
 
-func (r *roll) Stamp() string                    { return fmt.Sprint(r.boards) }
-func (r *roll) Read() ([]config.Device, []error) { return r.boards, r.faults }
+func (r *roll) Stamp() string { return fmt.Sprint(r.boards) }
+
+func (r *roll) Each(take func(config.Device)) []error {
+	for _, d := range r.boards {
+		take(d)
+	}
+	return r.faults
+}
 
 func (r *roll) add(name string, key *transport.SigningKey) {
 	r.boards = append(r.boards, config.Device{Name: name, PublicKey: key.PublicText()})

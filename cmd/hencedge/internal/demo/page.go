@@ -96,7 +96,13 @@ type board []config.Device
 // Stamp returns the same text each time: nothing changes.
 func (b board) Stamp() string { return deviceName }
 
-func (b board) Read() ([]config.Device, []error) { return b, nil }
+// Each hands it to take.
+func (b board) Each(take func(config.Device)) []error {
+	for _, d := range b {
+		take(d)
+	}
+	return nil
+}
 
 // close ends the page. It may be called again.
 func (p *page) close() error {

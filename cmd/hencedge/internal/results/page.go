@@ -118,20 +118,19 @@ func (e *enrolled) Stamp() string {
 	return fmt.Sprintf("%v %s", listed, roll.Stamp())
 }
 
-// Read returns the boards, and what is wrong with others.
-func (e *enrolled) Read() (boards []config.Device, faults []error) {
+// Each hands each board to take, and returns what is wrong with others.
+func (e *enrolled) Each(take func(config.Device)) (faults []error) {
 	roll, boards, err := e.roll()
 	if err != nil {
-		return nil, []error{err}
+		return []error{err}
 	}
-	list, wrong := roll.Read()
-	for _, d := range list {
-		boards = append(boards, d.Device)
+	for _, d := range boards {
+		take(d)
 	}
-	for _, w := range wrong {
+	for _, w := range roll.Each(func(d config.Enrolment) { take(d.Device) }) {
 		faults = append(faults, w)
 	}
-	return boards, faults
+	return faults
 }
 
 // checkPage checks what a configuration names for the page.
@@ -140,7 +139,7 @@ func checkPage(cfg *config.KeyHolder) error {
 	if cfg.Console != nil {
 		err = errors.Join(err, invite.CheckOperator(cfg.Console.Enrolment))
 		if len(cfg.Console.Devices) > 0 {
-			_, faults := newEnrolled(cfg.Console).Read()
+			faults := newEnrolled(cfg.Console).Each(func(config.Device) {})
 			err = errors.Join(append(faults, err)...)
 		}
 	}
