@@ -384,6 +384,38 @@ func (p *Page) Key(key string) {
 	p.b.ask(p.session, "Input.dispatchKeyEvent", press, nil)
 }
 
+// Pointer is what a mouse does at X and Y, in CSS pixels from the upper left of what is shown.
+type Pointer struct {
+	Event       string // "mouseMoved", "mousePressed", "mouseReleased" or "mouseWheel"
+	X, Y        float64
+	Held        bool    // the left button, while it moves
+	Clicks      int     // with mousePressed and mouseReleased: 1, or 2 for the second of a double click
+	Wheel       float64 // downwards, pixels
+	Ctrl, Shift bool
+}
+
+// Mouse sends an event of the mouse the way that Chromium takes those of a real one, and returns when the page has
+// had it.
+func (p *Page) Mouse(m Pointer) {
+	p.b.t.Helper()
+	event := map[string]any{"type": m.Event, "x": m.X, "y": m.Y, "deltaX": 0, "deltaY": m.Wheel, "button": "none"}
+	if m.Held || m.Clicks > 0 {
+		event["button"], event["clickCount"] = "left", m.Clicks
+	}
+	if m.Held {
+		event["buttons"] = 1
+	}
+	modifiers := 0
+	if m.Ctrl {
+		modifiers |= 2
+	}
+	if m.Shift {
+		modifiers |= 8
+	}
+	event["modifiers"] = modifiers
+	p.b.ask(p.session, "Input.dispatchMouseEvent", event, nil)
+}
+
 // Screenshot writes what the page shows to a PNG file.
 func (p *Page) Screenshot(file string) {
 	p.b.t.Helper()

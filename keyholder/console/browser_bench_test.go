@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -43,7 +44,7 @@ func BenchmarkBrowser(b *testing.B) {
 	page.Wait("what each board says of itself",
 		fmt.Sprintf("fetch('api/fleet?q=online').then((r) => r.json()).then((f) => f.total === %d)", benchDevices))
 	b.Log("memory of the server at first:", memory(b, serving))
-	page.Do(watchFrames)
+	page.Do(helpers)
 	for _, v := range []struct{ name, before, deed, drawn string }{
 		{"results", "keys", clickOn(""), "asked('api/series') === 2"},
 		{"all-500000-of-a-series", "",
@@ -79,7 +80,7 @@ func BenchmarkBrowser(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
-	b.Run("pan-and-zoom", func(b *testing.B) { moveChart(b, page) })
+	moveChart(b, page)
 	b.Log("memory of the server:", memory(b, serving))
 }
 
@@ -152,22 +153,93 @@ func birth(b *testing.B, name string, key *transport.SigningKey) []byte {
 	return payload
 }
 
-// moveChart pans and zooms a chart of 60,000 to 121,000 results for two frames in five, and times all frames.
+// moveChart times all frames while a chart of 60,000 to 121,000 results is moved: for ten frames, after which it is let
+// be for fifteen, in which it asks for what it shows now, and so on.
 func moveChart(b *testing.B, page *testenv.Page) {
 	page.Do(clickOn(""))
 	page.Wait("charts", drawn[""])
 	page.Do(`document.querySelector('[data-program=mean] .ranges button:nth-child(3)').click()`)
 	page.Do("settled()")
-	const keys = "moved(['ArrowLeft', '-', 'ArrowRight', '+'], 50)"
+	var at struct{ X, Y, Width, Height float64 }
+	must(b, json.Unmarshal([]byte(page.Do(
+		`document.querySelector('[data-program=mean] .u-over').getBoundingClientRect().toJSON()`)), &at))
+	middle := testenv.Pointer{X: at.X + at.Width/2, Y: at.Y + at.Height/2}
+	moved := "!document.querySelector('[data-program=mean] .ranges button:last-child').hidden"
+	ten := func(each func(i int)) {
+		for i := range 10 {
+			each(i)
+			page.Do("frames(1)")
+		}
+		page.Do("frames(15)")
+		page.Wait("a chart that was moved", moved)
+	}
+	// back is a double click, after which the chart shows what it did at first.
+	back := func() {
+		for _, n := range []int{1, 2} {
+			for _, event := range []string{"mousePressed", "mouseReleased"} {
+				m := middle
+				m.Event, m.Clicks, m.Held = event, n, event == "mousePressed"
+				page.Mouse(m)
+			}
+		}
+		page.Do("frames(15)")
+		page.Wait("a chart that is as it was", "!("+moved+")")
+	}
+	keys := []string{"ArrowLeft", "-", "ArrowRight", "+"}
+	for _, way := range []struct {
+		name string
+		do   func()
+	}{
+		{"chart-by-keys", func() {
+			page.Do("document.querySelector('[data-program=mean] .chart').focus()")
+			for turn := range 2 {
+				ten(func(i int) { page.Key(keys[2*turn+i/5]) })
+			}
+		}},
+		{"chart-by-drag", func() {
+			m := middle
+			m.X, m.Event, m.Clicks, m.Held = at.X+at.Width*0.1, "mousePressed", 1, true
+			page.Mouse(m)
+			ten(func(i int) {
+				m.Event, m.Clicks = "mouseMoved", 0
+				m.X += at.Width * 0.07
+				page.Mouse(m)
+				if i == 9 {
+					m.Event, m.Clicks, m.Held = "mouseReleased", 1, false
+					page.Mouse(m)
+				}
+			})
+			back()
+		}},
+		{"chart-by-wheel", func() {
+			for _, by := range []testenv.Pointer{{Ctrl: true, Wheel: -100}, {Shift: true, Wheel: 100},
+				{Ctrl: true, Wheel: 100}} {
+				by.Event, by.X, by.Y = "mouseWheel", middle.X, middle.Y
+				ten(func(int) { page.Mouse(by) })
+			}
+			back()
+		}},
+	} {
+		b.Run(way.name, func(b *testing.B) { timeFrames(b, page, way.do) })
+	}
+}
+
+// timeFrames reports how long frames take while something is done again and again.
+func timeFrames(b *testing.B, page *testenv.Page, do func()) {
 	var all []float64
 	for b.Loop() {
-		for text := range strings.FieldsSeq(strings.Trim(page.Do(keys), `"`)) {
+		page.Do("watchFrames()")
+		do()
+		for text := range strings.FieldsSeq(strings.Trim(page.Do("watchedFrames()"), `"`)) {
 			took, err := strconv.ParseFloat(text, 64)
 			must(b, err)
 			all = append(all, took)
 		}
 	}
 	slices.Sort(all)
+	late, _ := slices.BinarySearch(all, 25)
+	b.ReportMetric(float64(len(all)), "frames")
+	b.ReportMetric(float64(len(all)-late), "late-frames")
 	b.ReportMetric(all[len(all)/2], "ms/frame")
 	b.ReportMetric(all[len(all)*95/100], "p95-ms/frame")
 	b.ReportMetric(all[len(all)-1], "max-ms/frame")
@@ -186,11 +258,11 @@ func clickOn(view string) string {
 	return fmt.Sprintf("document.querySelector('nav a[data-path=\"%s\"]').click()", view)
 }
 
-// watchFrames defines timed, which returns the milliseconds from a deed until a condition holds and
-// the second frame after that; asked, the answers since then; and settled, which waits until
-// nothing is asked for; and moved, which sends keys to a chart, one a frame for ten frames, lets it be for fifteen,
-// in which it asks for what it shows now, and so on, and returns the milliseconds of each frame.
-const watchFrames = `(() => {
+// helpers defines timed, which returns the milliseconds from a deed until a condition holds and
+// the second frame after that; asked, the answers since then; settled, which waits until
+// nothing is asked for; frames, which waits for so many; and watchFrames, from which on watchedFrames returns the
+// milliseconds of each frame.
+const helpers = `(() => {
 	const frame = () => new Promise((done) => requestAnimationFrame(done));
 	let since = 0;
 	window.asked = (path) => performance.getEntriesByType('resource')
@@ -204,20 +276,23 @@ const watchFrames = `(() => {
 		await frame();
 		return performance.now() - since;
 	};
-	window.moved = async (keys, frames) => {
-		const chart = document.querySelector('[data-program=mean] .chart');
-		const gaps = [];
-		let last = await frame();
-		for (let i = 0; i < frames; i += 1) {
-			if (i % 25 < 10) {
-				const key = keys[Math.floor(i / 5) % keys.length];
-				chart.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
-			}
-			const now = await frame();
-			gaps.push(now - last);
+	window.frames = async (n) => { for (let i = 0; i < n; i += 1) await frame(); };
+	let gaps = [];
+	window.watchFrames = () => {
+		const mine = gaps = [];
+		let last = null;
+		const next = (now) => {
+			if (gaps !== mine) return;
+			if (last !== null) mine.push(now - last);
 			last = now;
-		}
-		return gaps.join(' ');
+			requestAnimationFrame(next);
+		};
+		requestAnimationFrame(next);
+	};
+	window.watchedFrames = () => {
+		const text = gaps.join(' ');
+		gaps = [];
+		return text;
 	};
 	window.settled = async () => {
 		for (let quiet = 0, n = -1; quiet < 10; quiet += 1) {
