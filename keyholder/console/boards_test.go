@@ -15,14 +15,44 @@ type fakeDesk struct {
 	approved []Answer
 	refused  []Answer
 	err      error
+	answers  chan (<-chan deskAnswer) // not nil: what each call of Requests waits for
+	watched  int                      // calls of Changed
+}
+
+// deskAnswer is an answer of Requests.
+type deskAnswer struct {
+	list []Request
+	err  error
 }
 
 func (d *fakeDesk) Requests() (Requests, error) {
+	if d.answers != nil {
+		a := <-<-d.answers
+		return Requests{List: a.list}, a.err
+	}
 	return Requests{List: []Request{{Invitation: "i", State: "asks", Device: "pump17", Class: "pump", Waits: true}},
 		Answers: true}, d.err
 }
 
-func (d *fakeDesk) Changed() <-chan struct{} { return d.changed }
+func (d *fakeDesk) Changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watched++
+	return d.changed
+}
+
+func (d *fakeDesk) isWatched() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.watched > 0
+}
+
+func (d *fakeDesk) change() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
 
 func (d *fakeDesk) keep(list *[]Answer, a *Answer) error {
 	d.mu.Lock()

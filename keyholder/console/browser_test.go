@@ -2,6 +2,9 @@ package console
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,4 +115,50 @@ func TestCertificatesInBrowser(t *testing.T) {
 	if trouble := page.Troubles(); len(trouble) > 0 {
 		t.Errorf("troubles: %q", trouble)
 	}
+}
+
+// The number of boards that ask is that of the newest answer, whichever comes first, and stays after one that failed.
+func TestAnswersOvertakeInBrowser(t *testing.T) {
+	browser := testenv.Chromium(t)
+	g := newRig(t, nil)
+	d := &fakeDesk{changed: make(chan struct{}), answers: make(chan (<-chan deskAnswer), 10)}
+	g.o.Desk = d
+	g.online()
+	testrig.Eventually(t, "somebody who waits for changes", d.isWatched)
+	boards := func(n int) chan deskAnswer {
+		c := make(chan deskAnswer, 1)
+		c <- deskAnswer{list: slices.Repeat([]Request{{State: "asks"}}, n)}
+		return c
+	}
+	const badge = `document.querySelector("nav a[data-path=boards] .badge").textContent`
+	answers := func(n int) string {
+		return fmt.Sprintf(`performance.getEntriesByType('resource').filter((e) =>
+			e.name.endsWith('api/boards') && e.responseEnd > 0).length >= %d`, n)
+	}
+	page := browser.Page()
+	slow := make(chan deskAnswer, 1)
+	d.answers <- slow
+	page.Open(g.link(Viewer))
+	testrig.Eventually(t, "the first question", func() bool { return len(d.answers) == 0 })
+	d.answers <- boards(2)
+	d.change()
+	page.Wait("the second answer", badge+" === '2'")
+	slow <- deskAnswer{}
+	page.Wait("the first answer", answers(2))
+	page.Do("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+	if n := page.Do(badge); n != `"2"` {
+		t.Errorf("after an answer that was overtaken: %s", n)
+	}
+
+	failed := make(chan deskAnswer, 1)
+	failed <- deskAnswer{err: errors.New("a test")}
+	d.answers <- failed
+	d.change()
+	page.Wait("the third answer", answers(3))
+	page.Do("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+	if n := page.Do(badge); n != `"2"` {
+		t.Errorf("after an answer that failed: %s", n)
+	}
+	d.answers <- boards(1) // of another try: nothing has changed
+	page.Wait("the fourth answer", badge+" === '1'")
 }

@@ -1,5 +1,5 @@
 // Alarms: those that fire first. A holder acknowledges and silences them.
-import { get, post, me } from './api.js';
+import { get, post, me, latest } from './api.js';
 import { el, fill, time, table, row, announce } from './dom.js';
 
 const words = { firing: 'fires', pending: 'pending', undecided: 'undecided', ok: 'ok' };
@@ -9,14 +9,10 @@ export function alarms(place, changed) {
   fill(place, el('h1', {}, 'Alarms'), body);
   const message = el('p', { class: 'error', role: 'alert' });
 
-  async function load() {
-    try {
-      show(await get('alarms'));
-    } catch (e) {
-      message.textContent = e.message;
-      fill(body, message);
-    }
-  }
+  const load = latest(() => get('alarms'), show, (e) => {
+    message.textContent = e.message;
+    fill(body, message);
+  });
 
   async function act(path, what, said) {
     try {

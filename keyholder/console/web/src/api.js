@@ -12,7 +12,8 @@ export class Refused extends Error {
 async function ask(path, options) {
   let answer;
   try {
-    answer = await fetch(path, { credentials: 'same-origin', ...options });
+    // With a cache, Chromium would hold a question back until the same one before it has its answer.
+    answer = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options });
   } catch {
     throw new Refused(0, 'The key holder does not answer. Does "hencedge results serve" run?');
   }
@@ -34,6 +35,24 @@ export const post = (path, body) => ask(`api/${path}`, {
   method: 'POST', body: JSON.stringify(body ?? {}),
   headers: { 'Content-Type': 'application/json', 'X-Hencedge-Token': me.token ?? '' },
 });
+
+// latest returns a function that loads something and shows it. Answers may overtake each other: none is shown after
+// that to a newer question.
+export function latest(load, show, failed) {
+  let asked = 0;
+  let shown = 0;
+  return async () => {
+    const mine = (asked += 1);
+    try {
+      const got = await load();
+      if (mine < shown) return;
+      shown = mine;
+      show(got);
+    } catch (e) {
+      if (mine === asked) failed(e);
+    }
+  };
+}
 
 function meet(s) {
   Object.assign(me, { role: s.role, token: s.token, addPasskey: s.add_passkey, holder: s.holder, demo: s.demo, skew: Date.parse(s.now) - Date.now() });

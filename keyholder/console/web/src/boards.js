@@ -1,5 +1,5 @@
 // Boards that ask to join. A holder compares fingerprints and answers, if the operator's key is here.
-import { get, post, me, now } from './api.js';
+import { get, post, me, now, latest } from './api.js';
 import { el, fill, span, time, table, row, announce } from './dom.js';
 
 const words = { asks: 'asks', 'asks again': 'was interrupted, and asks again', open: 'waits for a board',
@@ -13,13 +13,7 @@ export function boards(place, changed) {
   const question = el('div', {});
   fill(place, el('h1', {}, 'New boards'), message, question, body);
 
-  async function load() {
-    try {
-      show(await get('boards'));
-    } catch (e) {
-      message.textContent = e.message;
-    }
-  }
+  const load = latest(() => get('boards'), show, (e) => { message.textContent = e.message; });
 
   async function act(deed, b, more, said) {
     try {

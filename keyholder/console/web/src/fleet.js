@@ -1,5 +1,5 @@
 // The table of devices. The server sorts, searches and pages it.
-import { get } from './api.js';
+import { get, latest } from './api.js';
 import { el, fill, span, table, row, date } from './dom.js';
 
 const columns = [['device', 'Device'], [null, 'Programs'], ['last', 'Last window ended'], ['delay', 'Delay'],
@@ -44,18 +44,14 @@ export function fleet(place) {
       'without results: no samples were taken, or windows or results were lost. Programs across all devices of a class ' +
       'are not counted here.'));
 
-  async function load() {
-    try {
-      const got = await get('fleet', ask);
-      if (got.total > 0 && ask.offset >= got.total) {
-        ask.offset = 0;
-        return await load();
-      }
-      show(got);
-    } catch (e) {
-      count.textContent = e.message;
+  const load = latest(() => get('fleet', ask), (got) => {
+    if (got.total > 0 && ask.offset >= got.total) {
+      ask.offset = 0;
+      load();
+      return;
     }
-  }
+    show(got);
+  }, (e) => { count.textContent = e.message; });
 
   function show(got) {
     count.textContent = got.total === 1 ? '1 device' : `${got.total} devices`;

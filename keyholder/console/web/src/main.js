@@ -1,7 +1,7 @@
 // The page: who is logged in, which view is shown, and updates for it.
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
-import { me, resume, login, loginByPasskey, passkeys, logout, follow } from './api.js';
+import { me, resume, login, loginByPasskey, passkeys, logout, follow, latest } from './api.js';
 import { el, fill, announce } from './dom.js';
 import { results } from './results.js';
 import { fleet } from './fleet.js';
@@ -56,16 +56,23 @@ function mark(on, n, label) {
   return more;
 }
 
-// count shows how many alarms nobody has seen, and ask how many boards nobody has answered.
-async function count() {
-  const n = await firing().catch(() => 0);
-  if (mark(badge, n, `${n} not acknowledged`)) announce(n === 1 ? 'An alarm fires.' : `${n} alarms fire.`);
+// counting returns what counts anew and shows the number. After a failure the old one stays, and it tries again.
+function counting(load, show) {
+  let again = null;
+  const count = latest(load, show, () => {
+    clearTimeout(again);
+    again = setTimeout(() => { if (me.role) count(); }, 2000);
+  });
+  return count;
 }
 
-async function ask() {
-  const n = await waiting().catch(() => 0);
+// count shows how many alarms nobody has seen, and ask how many boards nobody has answered.
+const count = counting(firing, (n) => {
+  if (mark(badge, n, `${n} not acknowledged`)) announce(n === 1 ? 'An alarm fires.' : `${n} alarms fire.`);
+});
+const ask = counting(waiting, (n) => {
   if (mark(asking, n, `${n} not answered`)) announce(n === 1 ? 'A board asks to join.' : `${n} boards ask to join.`);
-}
+});
 
 function theme(to) {
   if (to) localStorage.setItem('theme', to);
