@@ -2,6 +2,7 @@ package enroll
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -158,20 +159,37 @@ func (b *Book) Change(id string, f func(*Invitation) error) error {
 	return b.write(i)
 }
 
-// Remove forgets an invitation: its token is worth nothing from now on.
-func (b *Book) Remove(id string) error {
+// Remove forgets an invitation: its token is worth nothing from now on. It returns what the book had of it.
+func (b *Book) Remove(id string) (*Invitation, error) {
 	unlock, err := b.lock()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unlock()
-	if _, err := b.Find(id); err != nil {
-		return err
+	i, err := b.Find(id)
+	if err != nil {
+		return nil, err
 	}
 	if err := os.Remove(b.path(id)); err != nil {
-		return fmt.Errorf("remove invitation: %w", err)
+		return nil, fmt.Errorf("remove invitation: %w", err)
 	}
-	return durable.SyncDir(b.dir)
+	return i, durable.SyncDir(b.dir)
+}
+
+// Stamp returns a text that differs after a change of the book. It reads no invitation.
+func (b *Book) Stamp() string {
+	entries, err := os.ReadDir(b.dir)
+	sum := sha256.New()
+	fmt.Fprintln(sum, err)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), fileSuffix) {
+			continue
+		}
+		if info, err := e.Info(); err == nil { // else it is gone
+			fmt.Fprintln(sum, e.Name(), info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return string(sum.Sum(nil))
 }
 
 func (b *Book) path(id string) string { return filepath.Join(b.dir, id+fileSuffix) }

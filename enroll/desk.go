@@ -432,7 +432,7 @@ func (d *Desk) notice(ctx context.Context, id string) error {
 	over := d.Now().After(i.Expires)
 	var payload []byte
 	switch {
-	case i.Board == nil || !i.Board.Joined || i.Noticed != over:
+	case i.Revoked || i.Board == nil || !i.Board.Joined || i.Noticed != over:
 		return nil // there is none to be, or it is as it should be
 	case !over && d.Key == nil:
 		return nil
@@ -446,7 +446,9 @@ func (d *Desk) notice(ctx context.Context, id string) error {
 	}
 	err = d.Book.Change(id, func(now *Invitation) error { now.Noticed = !over; return nil })
 	if errors.Is(err, ErrUnknown) { // it was revoked meanwhile
-		return errors.Join(err, d.clear(ctx, NoticeTopic(d.Prefix, id)))
+		if err := d.clear(ctx, NoticeTopic(d.Prefix, id)); err != nil {
+			return err
+		}
 	}
 	return err
 }
@@ -465,7 +467,11 @@ func (d *Desk) forget(ctx context.Context, i *Invitation) error {
 	if err := d.sweep(ctx, i); err != nil {
 		return err
 	}
-	return d.Book.Remove(i.ID)
+	last, err := d.Book.Remove(i.ID)
+	if err != nil || i.Noticed || !last.Noticed {
+		return err
+	}
+	return d.clear(ctx, NoticeTopic(d.Prefix, i.ID)) // another process has left one since i was read
 }
 
 // Tidy notes which boards have joined, removes from the broker what lies there for them and

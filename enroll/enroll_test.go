@@ -306,6 +306,49 @@ func TestUsedToken(t *testing.T) {
 	}
 }
 
+// TestRevokeBesideNotice: a revocation that has read the book before another process left a notice takes it away too,
+// and none comes after it.
+func TestRevokeBesideNotice(t *testing.T) {
+	h := newHouse(t)
+	d := h.desk(t, "desk")
+	first := h.board(t, "pump17", h.token)
+	p := pending(t, d, 1)[0]
+	if err := d.Approve(t.Context(), &p, welcome(10), admitted); err != nil {
+		t.Fatal(err)
+	}
+	if got := testrig.Receive(t, "an answer", first.end); got.err != nil {
+		t.Fatal(got.err)
+	}
+	if err := first.Done(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id := p.Invitation.ID
+	before, err := h.book.Find(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Joined(testrig.Context(t), &p); err != nil {
+		t.Fatal(err)
+	}
+	if h.retained(t)[NoticeTopic(prefix, id)] == nil {
+		t.Fatal("there is no notice")
+	}
+	if err := d.forget(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages of an invitation that was revoked", len(kept))
+	}
+
+	before.Board.Joined, before.Revoked = true, true
+	if err := errors.Join(h.book.Add(*before), d.notice(t.Context(), id)); err != nil {
+		t.Fatal(err)
+	}
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages of an invitation that is being revoked", len(kept))
+	}
+}
+
 // TestTwoBoards: of two boards with one token that two commands approve at once, one is let in. The
 // other is told, and so is who approved it.
 func TestTwoBoards(t *testing.T) {
@@ -895,10 +938,10 @@ func TestBook(t *testing.T) {
 	if i, err := h.book.Find(id); err != nil || i.Class != "pump" || i.Secret != h.token.Secret {
 		t.Errorf("the book has %+v, %v", i, err)
 	}
-	if err := h.book.Remove(id); err != nil {
-		t.Fatal(err)
+	if last, err := h.book.Remove(id); err != nil || last.ID != id {
+		t.Fatalf("removed: %+v, %v", last, err)
 	}
-	if err := h.book.Remove(id); !errors.Is(err, ErrUnknown) {
+	if _, err := h.book.Remove(id); !errors.Is(err, ErrUnknown) {
 		t.Errorf("removed twice: %v", err)
 	}
 	if err := os.Chmod(h.book.dir, 0o755); err != nil {

@@ -54,7 +54,7 @@ func (b *browsing) browse(ts *testscript.TestScript, _ bool, args []string) {
 		"wrong": b.wrong, "login": b.login, "used": b.used, "live": b.live, "zoom": b.zoom, "alarm": b.alarm,
 		"fleet": b.fleet, "keys": b.keys, "proof": b.proof, "looks": b.looks, "accessible": b.accessible, "axe": b.axe,
 		"gone": b.gone, "ended": b.ended,
-		"asks": b.asks, "command": b.command, "letin": b.letIn, "refuse": b.refuse, "again": b.again,
+		"asks": b.asks, "invited": b.invited, "command": b.command, "letin": b.letIn, "refuse": b.refuse, "again": b.again,
 		"approved": b.approved, "enrolled": b.enrolled,
 		"looker":  b.looker,
 		"history": b.history, "viewer": b.viewer, "logout": b.logout, "quiet": b.quiet, "demo": b.demo,
@@ -322,6 +322,11 @@ func rowOf(words ...string) string {
 // approved is "approved DEVICE": its answer waits for a board.
 func (b *browsing) approved(_ *testscript.TestScript, args []string) {
 	b.page.Wait("an answer that was not fetched", rowOf(args[0], "approved, not fetched yet"))
+}
+
+// invited finds an invitation that a command has made beside the page, and that no board has used.
+func (b *browsing) invited(*testscript.TestScript, []string) {
+	b.page.Wait("an invitation", rowOf("waits for a board"))
 }
 
 // again is "again DEVICE FINGERPRINT": a board was interrupted before it had its answer. It can be let

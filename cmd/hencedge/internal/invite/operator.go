@@ -101,6 +101,7 @@ const (
 	retryEvery  = 10 * time.Second       // after a failure to connect
 	calmTime    = 200 * time.Millisecond // in which changes become one
 	expiryEvery = 5 * time.Minute        // for invitations that expire
+	lookEvery   = 2 * time.Second        // for commands that run beside it and change the book
 )
 
 // Run connects, and follows what boards ask until ctx ends. It tries again for as long as the broker
@@ -150,10 +151,11 @@ func (o *Operator) tell() {
 
 // follow notes which boards have joined, and tells of changes, until ctx ends.
 func (o *Operator) follow(ctx context.Context, d *desk) {
-	clock := time.NewTicker(expiryEvery)
+	clock, look := time.NewTicker(expiryEvery), time.NewTicker(lookEvery)
 	defer clock.Stop()
+	defer look.Stop()
 	for {
-		changed := d.Changed()
+		changed, stamp := d.Changed(), d.Book.Stamp()
 		if d.Key != nil {
 			o.answering.Lock()
 			err := d.Tidy(ctx)
@@ -165,11 +167,17 @@ func (o *Operator) follow(ctx context.Context, d *desk) {
 		o.mu.Lock()
 		o.tell()
 		o.mu.Unlock()
-		select {
-		case <-changed:
-		case <-clock.C:
-		case <-ctx.Done():
-			return
+		for same := true; same; {
+			select {
+			case <-changed:
+				same = false
+			case <-clock.C:
+				same = false
+			case <-look.C:
+				same = d.Book.Stamp() == stamp
+			case <-ctx.Done():
+				return
+			}
 		}
 		if pause(ctx, calmTime); ctx.Err() != nil || d.Key == nil && o.flags.hasKey() {
 			return
