@@ -74,10 +74,9 @@ func (s *sqlite) connect(ctx context.Context) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := url.Values{"_pragma": {"busy_timeout(10000)"}}
+	o := url.Values{"_pragma": {"busy_timeout(10000)", cachePages}}
 	if s.readOnly {
 		o.Set("mode", "ro")
-		o["_pragma"] = append(o["_pragma"], cachePages)
 	} else {
 		// auto_vacuum counts only before the first table.
 		o["_pragma"] = append(o["_pragma"], "auto_vacuum(INCREMENTAL)", "journal_mode(WAL)", "synchronous(FULL)")
@@ -109,8 +108,8 @@ func (s *sqlite) connect(ctx context.Context) (*sql.DB, error) {
 	return db, err
 }
 
-// cachePages is what each connection of a reader keeps of the file, 512 KiB: the system keeps it too, and SQLite's
-// default of 2 MiB made no view faster.
+// cachePages is what each connection keeps of the file, 512 KiB: the system keeps it too, and SQLite's default of
+// 2 MiB made no view faster.
 const cachePages = "cache_size(-512)"
 
 func (s *sqlite) bind(text string) string { return text }

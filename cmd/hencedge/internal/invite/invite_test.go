@@ -3,16 +3,22 @@
 package invite
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/enroll"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 func asks(t *testing.T, device string) enroll.Pending {
@@ -203,4 +209,37 @@ func TestStreamsFrom(t *testing.T) {
 			t.Errorf("%s: %+v, %v", packing, out, err)
 		}
 	}
+}
+
+// TestFollowBook: the page hears of an invitation that a command makes beside it, of which no board says anything.
+func TestFollowBook(t *testing.T) {
+	client, err := mqtt.Dial(testrig.Context(t), mqtt.Options{URL: testrig.Broker(t, broker.Options{}).URL(),
+		ClientID: "page", Live: true, Logger: testrig.Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	book, err := enroll.OpenBook(filepath.Join(t.TempDir(), "enrolment"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{close: func() { cli.CloseClient(client) }}
+	defer d.close()
+	d.Desk, err = enroll.OpenDesk(testrig.Context(t), enroll.DeskOptions{Client: client,
+		Prefix: transport.DefaultPrefix, Book: book})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := NewOperator(&config.ConsoleEnrolment{Evaluator: filepath.Join(t.TempDir(), "evaluator.yaml")},
+		testrig.Quiet())
+	began := o.Changed()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); o.follow(ctx, d) }()
+	defer func() { stop(); <-ended }()
+	testrig.Receive(t, "the beginning", began)
+	changed := o.Changed()
+	if err := book.Add(enroll.Invitation{ID: "made", Class: "pump", Expires: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	testrig.Receive(t, "a change", changed)
 }
