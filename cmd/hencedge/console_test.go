@@ -54,8 +54,8 @@ func (b *browsing) browse(ts *testscript.TestScript, _ bool, args []string) {
 		"wrong": b.wrong, "login": b.login, "used": b.used, "live": b.live, "zoom": b.zoom, "alarm": b.alarm,
 		"fleet": b.fleet, "keys": b.keys, "proof": b.proof, "looks": b.looks, "accessible": b.accessible, "axe": b.axe,
 		"gone": b.gone, "ended": b.ended,
-		"asks": b.asks, "invited": b.invited, "command": b.command, "letin": b.letIn, "refuse": b.refuse, "again": b.again,
-		"approved": b.approved, "enrolled": b.enrolled,
+		"asks": b.asks, "command": b.command, "letin": b.letIn, "refuse": b.refuse, "again": b.again,
+		"approved": b.approved, "invited": b.invited, "enrolled": b.enrolled,
 		"looker":  b.looker,
 		"history": b.history, "viewer": b.viewer, "logout": b.logout, "quiet": b.quiet, "demo": b.demo,
 	}

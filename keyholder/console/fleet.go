@@ -57,9 +57,9 @@ func newNewest(r *keyholder.Result) *newest {
 // live returns the result as lists tell it.
 func (n *newest) live(key seriesKey) liveResult {
 	return liveResult{Program: key.Program, Device: key.Device, Evaluator: n.evaluator, Unit: n.unit,
-		Start: millis(time.Unix(0, n.start)), End: millis(time.Unix(0, n.end)), StartNS: n.start, Value: finite(n.value),
-		Values: n.values, Bound: finite(n.bound), Samples: n.samples, Epoch: n.epoch, Devices: n.devices,
-		Object: hex.EncodeToString(n.object[:])}
+		Start: millis(time.Unix(0, n.start)), End: millis(time.Unix(0, n.end)), StartNS: n.start,
+		Value: finite(n.value), Values: n.values, Bound: finite(n.bound), Samples: n.samples, Epoch: n.epoch,
+		Devices: n.devices, Object: hex.EncodeToString(n.object[:])}
 }
 
 // seen is what results tell of a device.
