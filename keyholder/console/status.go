@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
@@ -27,6 +26,7 @@ type word struct {
 	key     [ed25519.PublicKeySize]byte
 	order   transport.StatusOrder
 	said    bool // anything
+	asked   bool // the broker, for what it keeps of this board
 	online  bool
 	version string
 	end     int64 // of its client certificate, Unix nanoseconds; 0: it shows none
@@ -88,7 +88,8 @@ func (c *Console) ListenBoards(ctx context.Context, client transport.Client) {
 	prefix := c.o.Holder.Broker.TopicPrefix
 	c.fleet.setTrouble(l.subscribe(ctx, client, transport.StatusTopic(prefix, "+")))
 	for role.Sleep(ctx, enrolEvery) == nil {
-		for _, name := range l.refresh() { // what the broker keeps of it came before it was known
+		l.refresh()
+		for _, name := range l.fleet.silent() {
 			l.subscribe(ctx, client, transport.StatusTopic(prefix, name))
 		}
 	}
@@ -98,7 +99,6 @@ func (c *Console) ListenBoards(ctx context.Context, client transport.Client) {
 type listener struct {
 	*Console
 	prefix string // of topics
-	asked  sync.Map
 	stamp  string
 	faults map[string]bool // that the log has
 }
@@ -108,11 +108,8 @@ func (c *Console) newListener() *listener {
 		prefix: transport.StatusTopic(c.o.Holder.Broker.TopicPrefix, "")}
 }
 
-// subscribe asks for a status topic, once. It returns why that failed.
+// subscribe asks for a status topic. It returns why that failed.
 func (l *listener) subscribe(ctx context.Context, client transport.Client, topic string) string {
-	if _, again := l.asked.LoadOrStore(topic, true); again {
-		return ""
-	}
 	err := client.Subscribe(ctx, topic, l.hear)
 	if err == nil || ctx.Err() != nil {
 		return ""
@@ -122,11 +119,11 @@ func (l *listener) subscribe(ctx context.Context, client transport.Client, topic
 	return "the broker does not let the key holder read what boards say of themselves"
 }
 
-// refresh reads the enrolled boards if they have changed, and returns the new ones.
-func (l *listener) refresh() (fresh []string) {
+// refresh reads the enrolled boards if they have changed.
+func (l *listener) refresh() {
 	stamp := l.o.Enrolled.Stamp()
 	if stamp == l.stamp {
-		return nil
+		return
 	}
 	e := l.fleet.enrolling()
 	for _, err := range l.o.Enrolled.Each(func(d config.Device) {
@@ -143,7 +140,7 @@ func (l *listener) refresh() (fresh []string) {
 		}
 	}
 	l.stamp = stamp
-	return l.fleet.enrol(e)
+	l.fleet.enrol(e)
 }
 
 const maxFaults = 100
@@ -186,7 +183,6 @@ func (l *listener) open(name string, key ed25519.PublicKey, msg transport.Delive
 // enrolling is a new set of boards.
 type enrolling struct {
 	old, by map[string]*word
-	fresh   []string
 }
 
 // enrolling begins a new set of boards. Only one may be made at a time.
@@ -201,19 +197,32 @@ func (e *enrolling) add(name string, pub ed25519.PublicKey) {
 	name = strings.Clone(name) // which is part of the text of its file
 	key, w := [ed25519.PublicKeySize]byte(pub), e.old[name]
 	if w == nil || w.key != key {
-		w = &word{key: key}
-		e.fresh = append(e.fresh, name)
+		w = &word{key: key, asked: w != nil && w.asked}
 	}
 	e.by[name] = w
 }
 
-// enrol sets the boards, and returns the new ones.
-func (f *fleet) enrol(e *enrolling) (fresh []string) {
+// enrol sets the boards.
+func (f *fleet) enrol(e *enrolling) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.words.by = e.by
-	slices.Sort(e.fresh)
-	return e.fresh
+}
+
+// silent returns the boards that have said nothing and were not returned before. The broker may keep something of
+// them all the same: it came before the board was known, or did not fit into the queue of messages that
+// wait for the key holder, of which brokers drop the rest (1,000 in mosquitto).
+func (f *fleet) silent() (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, w := range f.words.by {
+		if !w.said && !w.asked {
+			w.asked = true
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (f *fleet) setTrouble(text string) {
