@@ -18,6 +18,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/backendtest"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/bootstrap"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -544,6 +545,62 @@ func TestBootstrapAll(t *testing.T) {
 			r.ctx.Ring().Free(all[0].Value) // each has memory of its own
 			r.residues(t, all[1])
 		}
+	}
+}
+
+// narrow has memory for batches of at most so many polynomials; 0: it notes the largest.
+type narrow struct {
+	cutrantt.Backend
+	most, largest int
+}
+
+type narrowRing struct {
+	cutrantt.Ring
+	of *narrow
+}
+
+func (n *narrow) NewRing(logN int, moduli []cutrantt.Modulus, o cutrantt.Options) (cutrantt.Ring, error) {
+	r, err := n.Backend.NewRing(logN, moduli, o)
+	return narrowRing{r, n}, err
+}
+
+func (r narrowRing) NewBatch(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
+	r.of.largest = max(r.of.largest, polys)
+	if r.of.most > 0 && polys > r.of.most {
+		return nil, fmt.Errorf("%w: %d polynomials", cutrantt.ErrMemory, polys)
+	}
+	return r.Ring.NewBatch(polys, limbs, d)
+}
+
+// TestBootstrapAllNarrow: where there is memory for one ciphertext only, they go one after another; where there is not
+// even that, the error says so and nothing is left.
+func TestBootstrapAllNarrow(t *testing.T) {
+	n := &narrow{Backend: cpu.New()}
+	p := must(henc.NamedInsecure("boot10-insecure"))(t)
+	ctx := must(henc.NewContext(p, henc.WithN2(4), henc.WithBackend(n)))(t)
+	key := must(secret.Generate(ctx, seedOf(t, "narrow")))(t)
+	plan := must(bootstrap.NewPlan(p, must(bootstrap.LiteralOf(p))(t)))(t)
+	b := must(bootstrap.New(ctx, plan, must(key.BootstrapKeys(plan))(t)))(t)
+	defer b.Free()
+	r := &rig{ctx: ctx}
+	var cts []*henc.Ciphertext
+	for i := range 3 {
+		z := []complex128{complex(float64(i)/4, 0.5)}
+		cts = append(cts, must(secret.NewSeededEncryptor(ctx, key).EncryptComplex(z, 0, 0, seedOf(t, fmt.Sprint(i))))(t))
+	}
+	n.largest = 0
+	alone := must(b.Bootstrap(cts[0]))(t)
+	n.most, n.largest = n.largest, 0
+	all := must(b.BootstrapAll(cts))(t)
+	if n.largest <= n.most {
+		t.Fatalf("a batch takes %d polynomials at a time, one ciphertext %d", n.largest, n.most)
+	}
+	if len(all) != len(cts) || !slices.Equal(r.residues(t, all[0]), r.residues(t, alone)) {
+		t.Error("another result than alone")
+	}
+	n.most--
+	if out, err := b.BootstrapAll(cts); out != nil || !errors.Is(err, cutrantt.ErrMemory) {
+		t.Errorf("without memory for one: %v, %v", out, err)
 	}
 }
 
