@@ -586,7 +586,8 @@ func TestBootstrapAllNarrow(t *testing.T) {
 	var cts []*henc.Ciphertext
 	for i := range 3 {
 		z := []complex128{complex(float64(i)/4, 0.5)}
-		cts = append(cts, must(secret.NewSeededEncryptor(ctx, key).EncryptComplex(z, 0, 0, seedOf(t, fmt.Sprint(i))))(t))
+		enc := secret.NewSeededEncryptor(ctx, key)
+		cts = append(cts, must(enc.EncryptComplex(z, 0, 0, seedOf(t, fmt.Sprint(i))))(t))
 	}
 	n.largest = 0
 	alone := must(b.Bootstrap(cts[0]))(t)
