@@ -52,7 +52,7 @@ type Fused interface {
 	SwitchKeys(g Gadget, items []KeySwitch) error
 	DivRounds(dst, src []*Batch) error
 	Collect(dst *Batch, src []*Batch) error
-	SumProducts(dst, a []*Batch, b [][]*Batch) error
+	SumProducts(dst, a []*Batch, b [][]*Batch, flat bool) error
 	// NewResult is NewBatch without the zeros: until an operation has written all
 	// of it the residues are arbitrary words.
 	NewResult(polys int, limbs []int, d Domain) (*Batch, error)

@@ -9,7 +9,10 @@ import (
 // their first factors. b has a row for each sum, as long as a; nil stands for a product that is left out, and a
 // sum of none is 0. Each b[i][t] has one polynomial, which multiplies all of a[t]; the a[t] have as many as the
 // dst[i]. All factors are in one transform domain over the same limbs, and the sums lie apart from them.
-func SumProducts(r Ring, dst, a []*Batch, b [][]*Batch) error {
+//
+// flat says that each b[i][t] is a polynomial in X^N2, so that all its columns but the first are 0: a backend
+// may leave these out. The result is undefined where they are not.
+func SumProducts(r Ring, dst, a []*Batch, b [][]*Batch, flat bool) error {
 	if len(dst) != len(b) {
 		return fmt.Errorf("%w: %d sums of %d rows of factors", ErrShape, len(dst), len(b))
 	}
@@ -20,7 +23,7 @@ func SumProducts(r Ring, dst, a []*Batch, b [][]*Batch) error {
 		return err
 	}
 	if f, ok := r.(Fused); ok {
-		if err := f.SumProducts(dst, a, b); !errors.Is(err, ErrNotSupported) {
+		if err := f.SumProducts(dst, a, b, flat); !errors.Is(err, ErrNotSupported) {
 			return err
 		}
 	}

@@ -22,7 +22,8 @@ import (
 //
 // The rotations of z are hoisted twice: they share the digits of z, and they and their sums have the special primes too
 // (double hoisting, section 4.2 there), so that a division by these comes once for each giant step and once at
-// the end, and not for each rotation. The outer sum is by Horner's rule from both ends, so that
+// the end, and not for each rotation. The giant steps are taken side by side, each with a key of its own. Without one
+// of these keys the outer sum is by Horner's rule from both ends, so that
 // it takes a key for +s*B and one for -s*B, whatever the number of giant steps. A baby step without a
 // key of its own is made of those by s*2^i.
 type LinearTransform struct {
@@ -32,15 +33,17 @@ type LinearTransform struct {
 	scale  float64
 	steps  steps
 	giants map[int][]term
+	flat   bool // the diagonals are polynomials in X^N2
 }
 
 // steps is how the rotations of a transform are cut into baby and giant steps.
 type steps struct {
-	stride int         // s
-	size   int         // B
-	lo, hi int         // range of g
-	index  map[int]int // of each rotation 0..n-1, divided by s, centred where that is shorter
-	babies []int       // rotations
+	stride int          // s
+	size   int          // B
+	lo, hi int          // range of g
+	index  map[int]int  // of each rotation 0..n-1, divided by s, centred where that is shorter
+	babies []int        // rotations
+	used   map[int]bool // giant steps with a diagonal
 }
 
 // term is one encoded diagonal.
@@ -166,11 +169,13 @@ func newSteps(n int, rotations []int) steps {
 	for s.size = 1; s.size*s.size < 2*(hi-lo+1) && hi > lo; s.size *= 2 {
 	}
 	s.lo, s.hi = floorDiv(lo, s.size), floorDiv(hi, s.size)
-	used := map[int]bool{}
+	babies := map[int]bool{}
+	s.used = map[int]bool{}
 	for _, i := range s.index {
-		used[s.stride*(i-s.size*floorDiv(i, s.size))] = true
+		g := floorDiv(i, s.size)
+		babies[s.stride*(i-s.size*g)], s.used[g] = true, true
 	}
-	s.babies = slices.Sorted(maps.Keys(used))
+	s.babies = slices.Sorted(maps.Keys(babies))
 	return s
 }
 
@@ -194,7 +199,7 @@ func floorDiv(a, b int) int {
 }
 
 // rotations are what the steps need keys for, ascending. With least the baby steps are made of those by
-// the stride times powers of two.
+// the stride times powers of two, and the giant steps of each other.
 func (s *steps) rotations(least bool) []int {
 	var ks []int
 	for _, b := range s.babies {
@@ -205,23 +210,37 @@ func (s *steps) rotations(least bool) []int {
 			ks = append(ks, s.low(rest))
 		}
 	}
-	if s.lo < 0 {
-		ks = append(ks, -s.size*s.stride)
+	if least && s.lo < 0 {
+		ks = append(ks, s.giant(-1))
 	}
-	if s.hi > 0 {
-		ks = append(ks, s.size*s.stride)
+	if least && s.hi > 0 {
+		ks = append(ks, s.giant(1))
+	}
+	for g := range s.used {
+		if !least && g != 0 {
+			ks = append(ks, s.giant(g))
+		}
 	}
 	slices.Sort(ks)
 	return slices.Compact(ks)
 }
 
+// giant is the rotation of a giant step.
+func (s *steps) giant(g int) int { return g * s.size * s.stride }
+
 // low is the least power of two, times the stride, that a baby step is the sum of others and.
 func (s *steps) low(baby int) int { return baby / s.stride & (-baby / s.stride) * s.stride }
 
-// encode rotates each diagonal to its giant step and encodes it.
+// encode rotates each diagonal to its giant step and encodes it. Where the values of all repeat after n/gap slots, they
+// are polynomials in X^gap: what rounding leaves in their other coefficients is dropped.
 func (lt *LinearTransform) encode(diagonals map[int][]complex128) error {
 	n, s := lt.ctx.params.Slots(), &lt.steps
 	turned := make([]complex128, n)
+	gap := n
+	for _, d := range diagonals {
+		gap = min(gap, n/period(d))
+	}
+	lt.flat = gap%lt.ctx.N2() == 0
 	for _, k := range slices.Sorted(maps.Keys(diagonals)) {
 		g := floorDiv(s.index[k], s.size)
 		by := ((g*s.size*s.stride)%n + n) % n
@@ -229,7 +248,13 @@ func (lt *LinearTransform) encode(diagonals map[int][]complex128) error {
 			turned[(j+by)%n] = diagonals[k][j]
 		}
 		pt, err := lt.ctx.encoder.encode(lt.level, lt.scale, lt.limbs, func() ([]float64, error) {
-			return lt.ctx.encoder.EncodeCoeffs(turned, lt.scale)
+			coeffs, err := lt.ctx.encoder.EncodeCoeffs(turned, lt.scale)
+			for i := range coeffs {
+				if i%gap != 0 {
+					coeffs[i] = 0
+				}
+			}
+			return coeffs, err
 		})
 		if err != nil {
 			return fmt.Errorf("diagonal %d: %w", k, err)
@@ -238,6 +263,15 @@ func (lt *LinearTransform) encode(diagonals map[int][]complex128) error {
 		lt.giants[g] = append(lt.giants[g], term{baby, pt.Value})
 	}
 	return nil
+}
+
+// period is the least power of two after which the values repeat. Their number is a power of two.
+func period(values []complex128) int {
+	p := len(values)
+	for p > 1 && slices.Equal(values[:p/2], values[p/2:p]) {
+		p /= 2
+	}
+	return p
 }
 
 // Level is the level of the operand.
@@ -503,12 +537,79 @@ func (t *transformer) inner(turned []*cutrantt.Batch) []*cutrantt.Batch {
 		sum := c.Result(2*t.items(), t.lt.limbs, t.domain)
 		sums[g-s.lo], rows, dst = sum, append(rows, row), append(dst, sum)
 	}
-	c.Do(func() error { return cutrantt.SumProducts(t.be.ctx.ring, dst, turned, rows) })
+	c.Do(func() error { return cutrantt.SumProducts(t.be.ctx.ring, dst, turned, rows, t.lt.flat) })
 	return sums
 }
 
-// outer sets dst to the sum of the inner sums, each rotated to its giant step, over the special primes.
+// outer sets dst to the sum of the inner sums, each rotated to its giant step, over the special primes. What way each
+// item takes follows from its own keys alone.
 func (t *transformer) outer(dst *cutrantt.Batch, sums []*cutrantt.Batch) {
+	direct := 0
+	for _, ev := range t.be.evs {
+		if t.hasGiants(ev) {
+			direct++
+		}
+	}
+	if direct == 0 || direct == t.items() {
+		t.outerOf(dst, sums, direct > 0)
+		return
+	}
+	c := t.chain
+	for i, ev := range t.be.evs {
+		one, its := *t, make([]*cutrantt.Batch, len(sums))
+		one.be = ev.batch()
+		for g, sum := range sums {
+			if sum != nil {
+				its[g] = c.View(sum, 2*i, 2*i+2, 0, len(t.lt.limbs))
+			}
+		}
+		one.outerOf(c.View(dst, 2*i, 2*i+2, 0, len(dst.Limbs())), its, t.hasGiants(ev))
+	}
+}
+
+// hasGiants reports whether ev has a key for each giant step.
+func (t *transformer) hasGiants(ev *Evaluator) bool {
+	for g := range t.lt.steps.used {
+		k := GaloisElement(t.be.ctx.params, t.lt.steps.giant(g))
+		if g != 0 && (ev.keys == nil || ev.keys.Galois[k] == nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// outerOf is outer for items that go the same way.
+func (t *transformer) outerOf(dst *cutrantt.Batch, sums []*cutrantt.Batch, direct bool) {
+	var sum *cutrantt.Batch
+	if direct {
+		sum = t.sideBySide(sums)
+	} else {
+		sum = t.horner(sums)
+	}
+	t.chain.Op2(t.be.ctx.ring.DivRound, dst, sum)
+}
+
+// sideBySide is the sum of the inner sums, each rotated by a key switch of its own.
+func (t *transformer) sideBySide(sums []*cutrantt.Batch) (sum *cutrantt.Batch) {
+	s := &t.lt.steps
+	var turned []*cutrantt.Batch
+	var by []int
+	for g := s.lo; g <= s.hi; g++ {
+		if sums[g-s.lo] != nil && g != 0 {
+			turned, by = append(turned, sums[g-s.lo]), append(by, s.giant(g))
+		}
+	}
+	if s.used[0] {
+		sum = sums[-s.lo]
+	}
+	for _, next := range t.rotateAll(turned, by) {
+		sum = t.plus(sum, next)
+	}
+	return sum
+}
+
+// horner is the sum of the inner sums, by rotations to the next giant step only.
+func (t *transformer) horner(sums []*cutrantt.Batch) *cutrantt.Batch {
 	s, c := &t.lt.steps, t.chain
 	take := func(g int) *cutrantt.Batch {
 		if g < s.lo || g > s.hi || c.Err() != nil {
@@ -521,44 +622,44 @@ func (t *transformer) outer(dst *cutrantt.Batch, sums []*cutrantt.Batch) {
 		for i, next := range []*cutrantt.Batch{take(g), take(-g)} {
 			ends[i] = t.plus(ends[i], next)
 		}
-		ends = t.rotateBoth(ends, s.size*s.stride)
+		var at, by []int
+		var turned []*cutrantt.Batch
+		for end, k := range []int{s.giant(1), s.giant(-1)} {
+			if ends[end] != nil {
+				at, by, turned = append(at, end), append(by, k), append(turned, ends[end])
+			}
+		}
+		for i, next := range t.rotateAll(turned, by) {
+			ends[at[i]] = next
+		}
 	}
-	sum := t.plus(t.plus(ends[0], ends[1]), take(0))
-	c.Op2(t.be.ctx.ring.DivRound, dst, sum)
+	return t.plus(t.plus(ends[0], ends[1]), take(0))
 }
 
-// rotateBoth rotates the first by as many slots and the second back, either of which may be nil.
-func (t *transformer) rotateBoth(cts [2]*cutrantt.Batch, by int) (out [2]*cutrantt.Batch) {
+// rotateAll rotates each of cts by its number of slots, all in one set of key switches.
+func (t *transformer) rotateAll(cts []*cutrantt.Batch, by []int) []*cutrantt.Batch {
 	c, n := t.chain, t.items()
-	var at []int
+	if len(cts) == 0 || c.Err() != nil {
+		return nil
+	}
 	var items []cutrantt.KeySwitch
 	var second []*cutrantt.Batch
-	for end, k := range []int{by, -by} {
-		if cts[end] == nil {
-			continue
-		}
-		at = append(at, end)
+	for k, ct := range cts {
 		for i := range n {
-			key, g := t.key(i, k)
-			items = append(items, cutrantt.KeySwitch{Low: c.Poly(cts[end], 2*i), Key: key, Galois: g})
-			second = append(second, c.Poly(cts[end], 2*i+1))
+			key, g := t.key(i, by[k])
+			items = append(items, cutrantt.KeySwitch{Low: c.Poly(ct, 2*i), Key: key, Galois: g})
+			second = append(second, c.Poly(ct, 2*i+1))
 		}
-	}
-	if len(at) == 0 {
-		return out
 	}
 	divided := c.Each(c.Result(len(items), t.be.ctx.params.QLimbs(t.lt.level), t.domain), 1)
 	all := c.Result(2*len(items), t.lt.limbs, t.domain)
-	results, ends := c.Each(all, 2), c.Each(all, 2*n)
+	results, out := c.Each(all, 2), c.Each(all, 2*n)
 	c.Do(func() error { return cutrantt.DivRounds(t.be.ctx.ring, divided, second) })
 	if c.Err() != nil {
-		return out
+		return nil
 	}
 	for i := range items {
 		items[i].Dst, items[i].X = results[i], divided[i]
-	}
-	for i, to := range at {
-		out[to] = ends[i]
 	}
 	t.switchAll(items)
 	return out

@@ -32,11 +32,13 @@ func linearCases() map[string]struct {
 		"shift back":   {[]int{-5}, 1},
 		"neighbours":   {[]int{-1, 0, 1}, 3},
 		"factor":       {upTo(-7, 7, 1), 7 + 1},
+		"blocks":       {upTo(-7, 7, 1), 7 + 1},      // of 8 slots that repeat
+		"wide factor":  {upTo(-31, 31, 1), 15 + 3},   // giant steps back by 2 and 1, and on by 1
 		"last factor":  {upTo(-7, 7, 64)[7:], 3 + 1}, // 0..7 times 64 is the whole cycle
 		"high factor":  {upTo(-7, 7, 8), 7 + 1},
-		"gaps":         {[]int{3, 100, 101, 200, -30}, 5 + 2},
+		"gaps":         {[]int{3, 100, 101, 200, -30}, 5 + 3},
 		"far from 0":   {[]int{96, 104, 112, 120}, 4},
-		"negative far": {[]int{-96, -104, -112, -120}, 4},
+		"negative far": {[]int{-96, -104, -112, -120}, 5},
 	}
 }
 
@@ -44,7 +46,7 @@ func linearCases() map[string]struct {
 // the keys that the transform names and no others.
 func TestLinearTransform(t *testing.T) {
 	for name, c := range linearCases() {
-		for _, n2 := range []int{1, 16} {
+		for _, n2 := range []int{1, 4, 16} {
 			t.Run(fmt.Sprintf("%s/%d", name, n2), func(t *testing.T) {
 				r := newRig(t, "toy", n2)
 				n, level := r.p.Slots(), r.p.MaxLevel()
@@ -52,6 +54,11 @@ func TestLinearTransform(t *testing.T) {
 				want := make([]complex128, n)
 				for i, k := range c.diagonals {
 					d := uniform(n, uint64(10+i))
+					for j := range d {
+						if name == "blocks" {
+							d[j] = d[j%8]
+						}
+					}
 					diagonals[k] = d
 					for j := range want {
 						want[j] += d[j] * z[((j+k)%n+n)%n]
@@ -85,10 +92,18 @@ func TestLinearTransform(t *testing.T) {
 				if e := math.Log2(maxError(must(r.dec.DecryptComplex(out))(t), want)); e > -34 {
 					t.Errorf("with the fewest keys: error 2^%.1f", e)
 				}
-				if len(ks) > 0 {
-					few := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(ks[1:], false))(t))
+				if len(least) > 0 {
+					few := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(least[1:], false))(t))
 					if _, err := few.Transform(ct, lt); !errors.Is(err, henc.ErrNoKey) {
-						t.Errorf("without the key of %d: %v", ks[0], err)
+						t.Errorf("without the key of %d: %v", least[0], err)
+					}
+				}
+				if name == "wide factor" { // without one giant step's key the others are made of steps by 16
+					without := slices.DeleteFunc(ks, func(k int) bool { return k == -32 })
+					horner := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(without, false))(t))
+					out = must(horner.Rescale(must(horner.Transform(ct, lt))(t)))(t)
+					if e := math.Log2(maxError(must(r.dec.DecryptComplex(out))(t), want)); e > -34 {
+						t.Errorf("without the key of -32: error 2^%.1f", e)
 					}
 				}
 			})

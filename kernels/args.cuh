@@ -189,6 +189,7 @@ struct EncryptArgs : Args {
 // the kernel makes at a time.
 struct SumArgs : Args {
   u32 terms, sums;
+  u32 flat; // not 0: only the first of a factor's N residues in a block is not 0
 };
 
 // InnerArgs: inner_N2, onekey_4.

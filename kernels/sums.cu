@@ -19,47 +19,72 @@ DEV u64 lightly(u64 z, u32 r32) {
   return z;
 }
 
+// Term is what a thread reads of one term: a block of both polynomials of the pair, and of each sum's factor. Of flat
+// factors only the first of W residues is read.
+template <int N, int G, int W> struct Term {
+  u32 a[2][1][N], b[G][W];
+
+  // at: the pair's address and stride. from: addresses of the factors, two at a time; null: left out.
+  DEV void read(const ulonglong2* at, const ulonglong2* from, u32 off, u32 n1) {
+    const ulonglong2 pair = __ldg(at);
+#pragma unroll
+    for (int r = 0; r < G; r += 2) {
+      const ulonglong2 two = __ldg(from + r / 2);
+#pragma unroll
+      for (int j = 0; j < W; j++) {
+        b[r][j] = two.x ? once((const u32*)two.x + off + j * n1) : 0;
+        b[r + 1][j] = two.y ? once((const u32*)two.y + off + j * n1) : 0;
+      }
+    }
+    gather<1, N>(a[0], (const u32*)pair.x + off, n1);
+    gather<1, N>(a[1], (const u32*)pair.x + pair.y + off, n1);
+  }
+
+  // add adds the products to z. w: the block's root.
+  DEV void add(u64 (&z)[G][2][N], uint2 w, u32 q) {
+#pragma unroll
+    for (int r = 0; r < G; r++) {
+#pragma unroll
+      for (int t = N - 1; t >= 0; t--) {
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+          const int k = W == 1 ? t : (t - j) & (N - 1);
+          z[r][0][t] += (u64)b[r][j] * a[0][0][k];
+          z[r][1][t] += (u64)b[r][j] * a[1][0][k];
+        }
+        if (W > 1 && t > 0) b[r][t] = mulc(b[r][t], w, q); // for the outputs below t it wraps around
+      }
+    }
+  }
+};
+
 // sums: pairs of polynomials times polynomials, G sums at a time, one block of N residues a thread. A pair is read
-// once for G sums; the first-level cache then has it for the others. An accumulator that was folded has room for 12
-// products more. a: see SumArgs; grid (n1/128, limbs).
-template <int N, int G> DEV void sums(const SumArgs& p) {
+// once for G sums; the first-level cache then has it for the others. While a term is added the next one is on its way.
+// An accumulator that was folded has room for 12 products more. a: see SumArgs; grid (n1/128, limbs).
+template <int N, int G, int W> DEV void sums(const SumArgs& p) {
   const u32 n1 = 1u << (p.logN - p.logN2), block = blockIdx.x * 128 + threadIdx.x;
   if (block >= n1) return;
   const u32 id = p.limbs[blockIdx.y], q = p.mods[id].q, r32 = p.mods[id].r32;
-  const uint2 w = N > 1 ? root(p.tw + id * p.ts, n1, block, q) : make_uint2(0, 0);
+  const uint2 w = W > 1 ? root(p.tw + id * p.ts, n1, block, q) : make_uint2(0, 0);
   const u32 off = (blockIdx.y << p.logN) + block; // below 2^30: so few primes are 1 modulo 2N
   const ulonglong2* pairs = (const ulonglong2*)p.a; // address and stride
-  const ulonglong2* factors = pairs + p.terms + p.sums;
   const u32 rows = (p.sums + G - 1) / G * (G / 2); // of two addresses
   for (u32 g = 0; g < p.sums; g += G) {
+    const ulonglong2* factors = pairs + p.terms + p.sums + g / 2;
     u64 z[G][2][N];
 #pragma unroll
     for (int r = 0; r < G; r++)
 #pragma unroll
       for (int j = 0; j < N; j++) z[r][0][j] = z[r][1][j] = 0;
+    Term<N, G, W> next;
+    next.read(pairs, factors, off, n1);
+    u32 left = 12 / W; // terms until the accumulators are folded
     for (u32 i = 0; i < p.terms; i++) {
-      u32 a[2][1][N];
-      const ulonglong2 pair = __ldg(pairs + i);
-      gather<1, N>(a[0], (const u32*)pair.x + off, n1);
-      gather<1, N>(a[1], (const u32*)pair.x + pair.y + off, n1);
-#pragma unroll
-      for (int r = 0; r < G; r++) {
-        const ulonglong2 at = __ldg(factors + i * rows + (g + r) / 2);
-        const u32* from = (const u32*)(r % 2 ? at.y : at.x); // null: left out
-        u32 b[N];
-#pragma unroll
-        for (int j = 0; j < N; j++) b[j] = from ? once(from + off + j * n1) : 0;
-#pragma unroll
-        for (int t = N - 1; t >= 0; t--) {
-#pragma unroll
-          for (int j = 0; j < N; j++) {
-            z[r][0][t] += (u64)b[j] * a[0][0][(t - j) & (N - 1)];
-            z[r][1][t] += (u64)b[j] * a[1][0][(t - j) & (N - 1)];
-          }
-          if (t > 0) b[t] = mulc(b[t], w, q); // for the outputs below t it wraps around
-        }
-      }
-      if (i % (12 / N) == 12 / N - 1 && i + 1 < p.terms)
+      Term<N, G, W> now = next;
+      if (i + 1 < p.terms) next.read(pairs + i + 1, factors + (i + 1) * rows, off, n1);
+      now.add(z, w, q);
+      if (--left == 0 && i + 1 < p.terms) {
+        left = 12 / W;
 #pragma unroll
         for (int r = 0; r < G; r++)
 #pragma unroll
@@ -67,6 +92,7 @@ template <int N, int G> DEV void sums(const SumArgs& p) {
             z[r][0][j] = lightly(z[r][0][j], r32);
             z[r][1][j] = lightly(z[r][1][j], r32);
           }
+      }
     }
     const Mod m = core(p.mods + id);
 #pragma unroll
@@ -85,4 +111,6 @@ template <int N, int G> DEV void sums(const SumArgs& p) {
 }
 
 // cutrantt/cuda/hadamard.go mirrors N and G.
-KERNEL(SumArgs, 128, SINCE90(4, 3), sums_4) { SINCE80(sums<4, 4>(p);) }
+KERNEL(SumArgs, 128, SINCE90(4, 3), sums_4) {
+  SINCE80(if (p.flat) sums<4, 4, 1>(p); else sums<4, 4, 4>(p);)
+}

@@ -26,7 +26,7 @@ var Layouts = map[string]Layout{
 	"SmallArgs":        {Size: 96, Members: []Member{{"jobs", 72}, {"labelE0", 80}, {"labelV", 84}, {"labelE1", 88}}},
 	"ExpandArgs":       {Size: 80, Members: []Member{{"transforms", 72}}},
 	"EncryptArgs":      {Size: 152, Members: []Member{{"jobs", 72}, {"key", 80}, {"keyStride", 88}, {"at", 96}, {"small", 104}, {"smallSize", 112}, {"messageSize", 120}, {"transformSize", 128}, {"first", 136}, {"maskLabel", 140}, {"last", 144}}},
-	"SumArgs":          {Size: 80, Members: []Member{{"terms", 72}, {"sums", 76}}},
+	"SumArgs":          {Size: 88, Members: []Member{{"terms", 72}, {"sums", 76}, {"flat", 80}}},
 	"InnerArgs":        {Size: 112, Members: []Member{{"at", 72}, {"sources", 80}, {"special", 88}, {"digits", 96}, {"merged", 100}, {"lows", 104}, {"items", 108}}},
 	"DivideArgs":       {Size: 112, Members: []Member{{"digits", 72}, {"inverses", 80}, {"roots", 88}, {"rs", 96}, {"polys", 104}, {"group", 108}}},
 	"CollectArgs":      {Size: 80, Members: []Member{{"polys", 72}}},
@@ -48,8 +48,8 @@ var Layouts = map[string]Layout{
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "f33e59681f69d66b3b30685f3813a6228d2354dcc79222727da73bd7c1a25562"
-	ImageHash     = "6052e117e0518acc89d412fe8f2721883803561e1d8d2f2ad10faf222e5aeb18"
+	SourceHash    = "fccdf3ca13a6e38253509c6ef84174f4450a9b6bf15822ae33e91fe747cd0ec4"
+	ImageHash     = "07abc8e7ca37767ce9d4a184ad8e8d3bb45a2d2c85778abd9b71057378575538"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -241,14 +241,14 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "sums", Offset: 6015296, Size: 62552, Entries: []string{
+	{Name: "sums", Offset: 6015296, Size: 101008, Entries: []string{
 		"sums_4",
 	}},
-	{Name: "tables", Offset: 6077848, Size: 29696, Entries: []string{
+	{Name: "tables", Offset: 6116304, Size: 29696, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6107544, Size: 179472, Entries: []string{
+	{Name: "up", Offset: 6146000, Size: 179472, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

@@ -241,13 +241,18 @@ func (g *rig) switchKeys(c switchCase, d cutrantt.Domain) {
 }
 
 // TestSumProducts compares sums of products with the reference: more sums than a kernel makes at a time, more
-// products than an accumulator takes, products that are left out, sums of none, and factors at their largest.
+// products than an accumulator takes, products that are left out, sums of none, factors at their largest, and flat
+// ones.
 func TestSumProducts(t *testing.T) {
 	eachFused(t, func(t *testing.T, b cutrantt.Backend, logN, n2 int) {
 		g := newRig(t, b, logN, moduli(t, logN, 3), cutrantt.MethodAuto)
 		limbs, d := []int{2, 0, 1}, cutrantt.NTT(n2)
-		for _, c := range []struct{ sums, terms, polys, gaps int }{
-			{1, 1, 2, 0}, {2, 3, 2, 2}, {5, 9, 2, 4}, {4, 13, 2, 0}, {3, 2, 3, 5}, {5, 4, 4, 3},
+		for _, c := range []struct {
+			sums, terms, polys, gaps int
+			flat                     bool
+		}{
+			{1, 1, 2, 0, false}, {2, 3, 2, 2, false}, {5, 9, 2, 4, false}, {4, 13, 2, 0, false}, {3, 2, 3, 5, false},
+			{5, 4, 4, 3, false}, {1, 1, 2, 0, true}, {5, 9, 2, 4, true}, {4, 27, 2, 0, true}, {3, 13, 4, 5, true},
 		} {
 			var dst, a []pair
 			factors := make([][]pair, c.sums)
@@ -262,7 +267,11 @@ func TestSumProducts(t *testing.T) {
 						factors[i] = append(factors[i], pair{})
 						continue
 					}
-					factors[i] = append(factors[i], g.batch(limbs, d, []pattern{largest, random, extremes}[(i+t/9)%3]))
+					fill := []pattern{largest, random, extremes}[(i+t/9)%3]
+					if c.flat {
+						fill = firstColumn(fill, 1<<logN/n2)
+					}
+					factors[i] = append(factors[i], g.batch(limbs, d, fill))
 				}
 			}
 			what := fmt.Sprintf("%d sums of %d products of %d polynomials", c.sums, c.terms, c.polys)
@@ -271,7 +280,7 @@ func TestSumProducts(t *testing.T) {
 				for i := range rows {
 					rows[i] = of(factors[i])
 				}
-				return cutrantt.SumProducts(r, of(dst), of(a), rows)
+				return cutrantt.SumProducts(r, of(dst), of(a), rows, c.flat)
 			})
 			for _, p := range a {
 				g.same("shared factor of "+what, p)
@@ -435,7 +444,7 @@ func refuseProducts(t *testing.T, r cutrantt.Ring, d cutrantt.Domain,
 		{"one sum twice", list{dst, dst}, two, []list{{one}, {one}}, cutrantt.ErrShape},
 		{"other layouts", list{dst}, two, []list{{batch(1, q, cutrantt.NTT(8))}}, cutrantt.ErrDomain},
 	} {
-		wantErr(t, c.what, cutrantt.SumProducts(r, c.dst, c.a, c.b), c.want)
+		wantErr(t, c.what, cutrantt.SumProducts(r, c.dst, c.a, c.b, false), c.want)
 	}
 	wantErr(t, "quotients of other shapes", cutrantt.DivRounds(r, list{batch(2, q[:1], d), batch(2, q[:2], d)},
 		list{low, dst}), cutrantt.ErrShape)

@@ -83,6 +83,16 @@ func extremes(_ int, q uint32, r *rand.Rand) uint32 {
 	return [...]uint32{0, 1, q - 1, q - 2, q / 2, q/2 + 1}[r.IntN(6)]
 }
 
+// firstColumn is p in the first column, of n1 residues, and 0 in the others.
+func firstColumn(p pattern, n1 int) pattern {
+	return func(j int, q uint32, r *rand.Rand) uint32 {
+		if j >= n1 {
+			return 0
+		}
+		return p(j, q, r)
+	}
+}
+
 var patterns = []pattern{random, zeros, ones, largest, alternating, extremes}
 
 // rig runs operations on a ring under test and on the reference.

@@ -213,8 +213,9 @@ func (r *ring) mulRows(z, x, y []uint32, acc bool, m *barrett) {
 	}
 }
 
-// SumProducts sums piece by piece, so that a piece stays in the cache until its sum is complete.
-func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) error {
+// SumProducts sums piece by piece, so that a piece stays in the cache until its sum is complete. With one column there
+// is nothing to leave out of flat factors.
+func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch, _ bool) error {
 	for _, list := range append([][]*cutrantt.Batch{dst, a}, b...) {
 		for _, x := range list {
 			if x == nil {

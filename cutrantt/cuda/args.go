@@ -190,7 +190,7 @@ type encryptArgs struct {
 
 type sumArgs struct {
 	args
-	terms, sums uint32
+	terms, sums, flat uint32
 }
 
 type innerArgs struct {

@@ -241,7 +241,7 @@ const (
 	sumsTogether = 4
 )
 
-func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) error {
+func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch, flat bool) error {
 	all := slices.Concat(dst, a)
 	for _, row := range b {
 		for _, y := range row {
@@ -275,7 +275,7 @@ func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) erro
 				t := r.tensor(x).poly(pair)
 				table[2*i], table[2*i+1] = uint64(t.at), t.stride
 			}
-			if err := r.sumProducts(table, len(a), len(dst), limbs); err != nil {
+			if err := r.sumProducts(table, len(a), len(dst), limbs, flat); err != nil {
 				return err
 			}
 		}
@@ -291,7 +291,7 @@ func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) erro
 }
 
 // sumProducts queues the kernel with its table (struct SumArgs of kernels/args.cuh).
-func (r *ring) sumProducts(table []uint64, terms, sums int, limbs []int) error {
+func (r *ring) sumProducts(table []uint64, terms, sums int, limbs []int, flat bool) error {
 	n1 := r.n / sumsColumns
 	t, err := r.twiddles(n1)
 	if err != nil {
@@ -304,6 +304,9 @@ func (r *ring) sumProducts(table []uint64, terms, sums int, limbs []int) error {
 	a := sumArgs{
 		args:  args{limbs: list, tw: t.at, ts: t.stride, logN2: uint32(log2(sumsColumns))},
 		terms: uint32(terms), sums: uint32(sums),
+	}
+	if flat {
+		a.flat = 1
 	}
 	return r.with(bytesOf(table), func(x pointer) error {
 		a.a = x

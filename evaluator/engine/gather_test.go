@@ -89,8 +89,8 @@ func (r *flakyRing) Collect(dst *cutrantt.Batch, src []*cutrantt.Batch) error {
 	return cutrantt.Collect(r.Ring, dst, src)
 }
 
-func (r *flakyRing) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch) error {
-	return cutrantt.SumProducts(r.Ring, dst, a, b)
+func (r *flakyRing) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch, flat bool) error {
+	return cutrantt.SumProducts(r.Ring, dst, a, b, flat)
 }
 
 var _ cutrantt.Fused = (*flakyRing)(nil)

@@ -167,7 +167,8 @@ func (ev *Evaluator) SumPlain(cts []*Ciphertext, fs []*Factor) (*Ciphertext, err
 	}
 	return ev.run(op, noise, func(c *chain.Chain, out *cutrantt.Batch) {
 		c.Do(func() error {
-			return cutrantt.SumProducts(ev.ctx.ring(), []*cutrantt.Batch{out}, values(cts), [][]*cutrantt.Batch{row})
+			return cutrantt.SumProducts(ev.ctx.ring(), []*cutrantt.Batch{out}, values(cts), [][]*cutrantt.Batch{row},
+				false)
 		})
 	})
 }
