@@ -12,7 +12,8 @@ import (
 	"github.com/hencedge/hencedge/henc/secret"
 )
 
-// ourBoot is our side, from ciphertexts at level 0. n2 is the number of columns, 0 for the fastest.
+// ourBoot is our side, from ciphertexts at the lowest level that it takes. n2 is the number of columns, 0 for the
+// fastest.
 func ourBoot(s bootShape, n2 int) (side bootSide, err error) {
 	set, err := henc.NamedInsecure(s.set)
 	if err != nil {
@@ -47,7 +48,7 @@ func ourBoot(s bootShape, n2 int) (side bootSide, err error) {
 		return side, err
 	}
 	enc, dec := secret.NewSeededEncryptor(ctx, key), secret.NewDecryptor(ctx, key)
-	ct, err := enc.EncryptComplex(make([]complex128, p.Slots()), 0, 0, nil)
+	ct, err := enc.EncryptComplex(make([]complex128, p.Slots()), plan.LowestLevel(), 0, nil)
 	if err != nil {
 		return side, err
 	}
@@ -59,7 +60,7 @@ func ourBoot(s bootShape, n2 int) (side bootSide, err error) {
 		return err
 	}
 	side.errors = func(z []complex128) (rms, most float64, err error) {
-		in, err := enc.EncryptComplex(z, 0, 0, nil)
+		in, err := enc.EncryptComplex(z, plan.LowestLevel(), 0, nil)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -74,7 +75,7 @@ func ourBoot(s bootShape, n2 int) (side bootSide, err error) {
 		rms, most = errorsOf(got, z)
 		return rms, most, nil
 	}
-	side.levels = plan.Level()
+	side.levels = plan.Level() - plan.LowestLevel()
 	side.about = fmt.Sprintf("%d primes and %d special, logQP %.1f, dnum %d, %d levels of 2^%d left, n2 %d", len(p.Q()),
 		len(p.P()), p.LogQP(), p.Dnum(p.MaxLevel()), side.levels, p.LogScale(), ctx.N2())
 	return side, nil

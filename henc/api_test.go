@@ -164,9 +164,9 @@ func (o *objects) addTo(t *testing.T, args arguments) {
 	args.add((*henc.SparseKeys)(nil), &henc.SparseKeys{}, &henc.SparseKeys{
 		To: &henc.SwitchingKey{Value: &cutrantt.Batch{}}, From: &henc.SwitchingKey{Value: &cutrantt.Batch{}}})
 	args.add(bootstrap.Literal{}, must(bootstrap.LiteralOf(o.plan.Parameters()))(t),
-		bootstrap.Literal{Stages: math.MaxInt, ToCoefficients: math.MaxInt, ToSlots: math.MaxInt, LogRatio: 9,
+		bootstrap.Literal{Stages: math.MaxInt, ToCoefficients: math.MaxInt, ToSlots: math.MaxInt, LogLargest: 9,
 			LogSlots: math.MaxInt},
-		bootstrap.Literal{Stages: 1, ToCoefficients: math.MaxInt, ToSlots: math.MaxInt, LogRatio: math.MinInt})
+		bootstrap.Literal{Stages: 1, ToCoefficients: math.MaxInt, ToSlots: math.MaxInt, LogLargest: math.MinInt})
 	args.add([]byte(nil), []byte{0x89, 2}, o.body, o.body[:100], o.keyBytes, o.keyBytes[:100])
 	args.add([][]byte(nil), [][]byte{o.body, nil, o.keyBytes}, [][]byte{o.body, o.body[:100]})
 	args[reflect.TypeFor[io.Reader]()] = []reflect.Value{reflect.ValueOf(strings.NewReader("\x87\x02\x03"))}

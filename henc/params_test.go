@@ -34,10 +34,10 @@ func TestNamedSets(t *testing.T) {
 		{"std15-d8", 15, 8, 18, 6, 3, 52, ModePair, 475.99, 655.96},
 		{"std15-d11", 15, 11, 24, 8, 3, 51, ModePair, 619.99, 859.95},
 		{"deep16-d23", 16, 23, 48, 12, 4, 55, ModePair, 1324.95, 1684.79},
-		{"boot15", 15, 14, 29, 3, 10, 29, ModeSingle, 775.51, 865.50},
-		{"boot16", 16, 25, 53, 11, 5, 49, ModePair, 1410.84, 1740.70},
+		{"boot15", 15, 16, 29, 3, 10, 29, ModeSingle, 777.90, 867.90},
+		{"boot16", 16, 25, 53, 12, 5, 49, ModePair, 1387.14, 1746.98},
 		{"bench-paper16-insecure", 16, 32, 66, 22, 3, 51, ModePair, 1691.92, 2351.42},
-		{"boot10-insecure", 10, 14, 29, 3, 10, 29, ModeSingle, 775.51, 865.50},
+		{"boot10-insecure", 10, 16, 29, 3, 10, 29, ModeSingle, 777.90, 867.90},
 	} {
 		p := mustNamed(t, tc.name)
 		if p.Name() != tc.name || p.LogN() != tc.logN || p.N() != 1<<tc.logN || p.Slots() != p.N()/2 ||
@@ -83,7 +83,7 @@ func TestScaleDriftIsSmall(t *testing.T) {
 		if l.Insecure {
 			limit = 0.013
 		} else if l.Name == "boot16" {
-			limit = 0.007
+			limit = 0.0035
 		}
 		for level := 0; level <= p.MaxLevel(); level++ {
 			if d := math.Abs(math.Log2(p.ScaleAt(level)) - float64(p.LogScale())); d > limit {

@@ -45,7 +45,7 @@ func newBootHolder(t *testing.T, ctx *henc.Context, n byte) bootHolder {
 // run encrypts a window, lets the engine compute the program, decrypts, and returns the largest error.
 func (h bootHolder) run(e *Engine, c *program.Circuit, x []float64) (float64, error) {
 	ctx := h.keys.Context
-	ct, err := secret.NewSeededEncryptor(ctx, h.key).EncryptReal(x, ctx.Parameters().Depth(), 0, nil)
+	ct, err := secret.NewSeededEncryptor(ctx, h.key).EncryptReal(x, 3, 0, nil) // the level of the stream
 	if err != nil {
 		return 0, err
 	}
@@ -99,7 +99,7 @@ func TestBootstraps(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := config.Stream{Name: "s", Params: p.Name(), Packing: config.PackingReal, Window: config.Window{Samples: 8},
-		Channels: []config.Channel{{Name: "c", Unit: "u", Range: [2]float64{-1, 1}}}}
+		Level: new(3), Channels: []config.Channel{{Name: "c", Unit: "u", Range: [2]float64{-1, 1}}}}
 	c, err := program.Compile(program.Source{Name: "p", Expr: "x^12 - x",
 		Vars: map[string]program.Var{"x": {Device: "d", Stream: st}}}, p)
 	if err != nil {

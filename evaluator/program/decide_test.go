@@ -263,8 +263,8 @@ func TestDecisionsDeep(t *testing.T) {
 	b, ev, boot := bootBench(t)
 	p := b.ctx.Parameters()
 	for i, d := range []decision{
-		{"y > 25", 1.25, nil, []float64{25}},
-		{"count(x > 0)", 0.25, []float64{0}, nil},
+		{"y > 25", 0.625, nil, []float64{25}},
+		{"count(x > 0)", 0.125, []float64{0}, nil},
 	} {
 		t.Run(d.expr, func(t *testing.T) {
 			c := d.compile(t, p, 64)

@@ -291,7 +291,7 @@ func (p *planner) between(a, levels int) int {
 	if p.ch.boot == nil || p.err != nil {
 		return a
 	}
-	if low := p.lower(a); p.get(low).level < levels {
+	if low := p.lower(a); p.get(low).level-p.ch.floor() < levels {
 		return p.lower(p.refresh(low))
 	}
 	return a

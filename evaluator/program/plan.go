@@ -166,7 +166,7 @@ func (p *planner) drop(a, level int) int {
 // canRescale reports whether rescaling a leaves at least 2^keep.
 func (p *planner) canRescale(a int, keep float64) bool {
 	s := p.get(a)
-	if s.level == 0 || len(p.steps) == 0 {
+	if s.level <= p.ch.floor() || len(p.steps) == 0 {
 		return false
 	}
 	left := math.Log2(s.scale) - math.Log2(p.ch.factor[s.level])
@@ -205,7 +205,7 @@ func (p *planner) lower(a int) int {
 // to be worth a level.
 func (p *planner) trim(a int) int {
 	s := p.get(a)
-	if s.level == 0 || math.Log2(s.scale*s.mag) < p.pol.keep+trimBits {
+	if s.level <= p.ch.floor() || math.Log2(s.scale*s.mag) < p.pol.keep+trimBits {
 		return a
 	}
 	k := math.Floor(math.Exp2(p.pol.keep) / (s.scale * s.mag) * p.ch.factor[s.level])
@@ -502,10 +502,19 @@ const margin = 0.2
 
 // room returns log2 of the largest slot value at scale 1 that a level holds.
 func (c *chain) room(level int) float64 {
-	if c.boot != nil { // a value that comes down to level 0 can be bootstrapped there
-		return c.logQ[level] - c.logQ[0] + math.Log2(c.boot.MaxScale())
+	if c.boot != nil && level >= c.floor() { // a value that comes down to the lowest level can be bootstrapped there
+		return c.logQ[level] - c.logQ[c.floor()] + math.Log2(c.boot.MaxScale())
 	}
 	return c.logQ[level] - 1 - margin
+}
+
+// floor returns the lowest level that values are brought to: with bootstrapping that at which they still can be.
+// Results may go lower.
+func (c *chain) floor() int {
+	if c.boot != nil {
+		return c.boot.LowestLevel()
+	}
+	return 0
 }
 
 // fits reports whether slot values up to mag with the given error can be held.

@@ -15,7 +15,7 @@ import (
 //
 //   - A value is bootstrapped where an operation would not fit without that, or one or two levels before.
 //     The search tries all of these ways and takes the cheapest, as for other policies.
-//   - Every value stays so small that it can still be bootstrapped: 2^9 below the modulus of its level.
+//   - Every value stays at a level, and so small, that it can still be bootstrapped.
 //   - The error of bootstrapping, relative to the largest value, enters the promise. It counts as one that all
 //     slots share, since nothing says that it is independent from slot to slot.
 
@@ -65,7 +65,7 @@ func (p *planner) ready(a, b int) (int, int) {
 		x, y := p.get(a), p.get(b)
 		level := min(x.level, y.level)
 		err := product(x.dev, y.dev, x.mag, y.mag, true).limit()
-		if p.err != nil || level >= p.pol.early && p.ch.fits(level, x.mag*y.mag, err, x.scale*y.scale) {
+		if p.err != nil || level >= p.ch.floor()+p.pol.early && p.ch.fits(level, x.mag*y.mag, err, x.scale*y.scale) {
 			break
 		}
 		switch {
@@ -89,6 +89,11 @@ func (p *planner) refresh(a int) int {
 	}
 	a = p.shrink(a, boot.MaxScale())
 	s := p.get(a)
+	if s.level < p.ch.floor() {
+		return p.fail(ErrDepth, "send the windows at a higher level",
+			"%s does not fit: it has to be bootstrapped, and is at level %d, below %d of parameters %s", p.text(),
+			s.level, p.ch.floor(), p.ch.params.Name())
+	}
 	bound := s.mag + s.dev.limit()
 	scale, err := boot.ScaleOf(s.scale * bound)
 	if err != nil {
@@ -119,7 +124,7 @@ func (p *planner) shrink(a int, most float64) int {
 	for p.err == nil {
 		s := p.get(a)
 		raw := s.scale * (s.mag + s.dev.limit())
-		if raw <= most || s.level == 0 {
+		if raw <= most || s.level <= p.ch.floor() {
 			break
 		}
 		if k := math.Floor(0.99 * most / raw * p.ch.factor[s.level]); k > 1 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
@@ -29,9 +28,6 @@ type Bootstrapper struct {
 type tables struct {
 	encode, decode []*henc.LinearTransform
 	plusI, minusI  *henc.Plaintext // X^(N/2) and -X^(N/2)
-	spread         *henc.Plaintext // p, where the last factor of decode divides by it; else nil
-	mu             sync.Mutex
-	plain          *henc.LinearTransform // the last factor without, made when it is first needed
 }
 
 // New encodes the matrices of the plan. keys must be of ctx, with those of the sparse secret. It fails with
@@ -92,9 +88,8 @@ func (b *Bootstrapper) prepare() (err error) {
 		to     *[]*henc.LinearTransform
 		stages []stage
 	}{{&b.encode, b.plan.encode}, {&b.decode, b.plan.decode}} {
-		for i, s := range t.stages {
-			last := !s.inverse && i == len(t.stages)-1
-			lt, err := s.encode(b.ctx, last && b.plan.spreads())
+		for _, s := range t.stages {
+			lt, err := henc.NewLinearTransform(b.ctx, s.matrix().diagonals, s.level, s.scale)
 			if err != nil {
 				return err
 			}
@@ -110,42 +105,12 @@ func (b *Bootstrapper) prepare() (err error) {
 	if b.minusI, err = monomial(b.sineLevel(), -1); err != nil {
 		return err
 	}
-	if b.plusI, err = monomial(b.sineLevel()-sineLevels, 1); err != nil || !b.plan.spreads() {
-		return err
-	}
-	b.spread, err = b.plan.spreadPolynomial(b.ctx)
+	b.plusI, err = monomial(b.plan.Level(), 1)
 	return err
 }
 
-// encode is the factor with its diagonals, which divides by p too if asked.
-func (s stage) encode(ctx *henc.Context, unspread bool) (*henc.LinearTransform, error) {
-	m := s.matrix()
-	if unspread {
-		m.unspread()
-	}
-	return henc.NewLinearTransform(ctx, m.diagonals, s.level, s.scale)
-}
-
-// decoding is the factors of SlotsToCoeffs for a message that raise spread or not.
-func (b *Bootstrapper) decoding(spread bool) ([]*henc.LinearTransform, error) {
-	if spread || b.spread == nil {
-		return b.decode, nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	last := len(b.decode) - 1
-	if b.plain == nil {
-		lt, err := b.plan.decode[last].encode(b.ctx, false)
-		if err != nil {
-			return nil, err
-		}
-		b.plain = lt
-	}
-	return append(slices.Clone(b.decode[:last]), b.plain), nil
-}
-
 // sineLevel is the level of the operand of the sine.
-func (b *Bootstrapper) sineLevel() int { return b.plan.params.MaxLevel() - b.plan.lit.ToCoefficients }
+func (b *Bootstrapper) sineLevel() int { return b.plan.params.MaxLevel() - b.plan.lit.ToSlots }
 
 // Free gives the memory of the matrices, unless With made b, and of the prepared keys back.
 func (b *Bootstrapper) Free() {
@@ -164,12 +129,10 @@ func (b *Bootstrapper) Free() {
 }
 
 func (m *tables) free() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, lt := range append(slices.Concat(m.encode, m.decode), m.plain) {
+	for _, lt := range slices.Concat(m.encode, m.decode) {
 		lt.Free()
 	}
-	m.encode, m.decode, m.plain = nil, nil, nil
+	m.encode, m.decode = nil, nil
 }
 
 // Plan is the bootstrapper's plan.
@@ -183,11 +146,11 @@ func (b *Bootstrapper) Plan() *Plan {
 // Together is how many ciphertexts BootstrapAll takes through each step at once.
 const Together = 4
 
-// Bootstrap returns the message of ct at Plan.Level and the scale Plan.ScaleOf. ct may be at any level; what
-// is above level 0 is not used. Its slots
+// Bootstrap returns the message of ct at Plan.Level and the scale Plan.ScaleOf. ct is at Plan.LowestLevel or
+// above; what is above is not used. Its slots
 // must repeat after Plan.Slots, and the parts of its values lie in [-1, 1]; the package's description has
-// the precision. It fails with henc.ErrScale where the scale is outside 1..Plan.MaxScale, and
-// with henc.ErrNoKey where the evaluation keys lack one of the plan's least.
+// the precision. It fails with henc.ErrLevel below that level, with henc.ErrScale where the scale is outside
+// 1..Plan.MaxScale, and with henc.ErrNoKey where the evaluation keys lack one of the plan's least.
 func (b *Bootstrapper) Bootstrap(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 	const op = "bootstrap"
 	if err := b.ready(op); err != nil {
@@ -224,7 +187,7 @@ func (b *Bootstrapper) BootstrapAll(cts []*henc.Ciphertext) ([]*henc.Ciphertext,
 		}
 	}
 	out := make([]*henc.Ciphertext, len(cts))
-	for _, group := range b.groups(cts) {
+	for group := range slices.Chunk(indices(len(cts)), Together) {
 		if err := b.runGroup(cts, group, out); err != nil {
 			for _, ct := range out {
 				b.free(ct)
@@ -250,6 +213,10 @@ func (b *Bootstrapper) scaleOf(op string, ct *henc.Ciphertext) (float64, error) 
 	if err := b.ctx.CheckCiphertext(ct); err != nil {
 		return 0, fmt.Errorf("%s: %w", op, err)
 	}
+	if least := b.plan.LowestLevel(); ct.Level < least {
+		return 0, fmt.Errorf("%s: %w: the ciphertext is at level %d, it must be at %d or above", op, henc.ErrLevel,
+			ct.Level, least)
+	}
 	scale, err := b.plan.ScaleOf(ct.Scale)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", op, err)
@@ -257,21 +224,13 @@ func (b *Bootstrapper) scaleOf(op string, ct *henc.Ciphertext) (float64, error) 
 	return scale, nil
 }
 
-// groups are the indices of what goes together: the same factors divide by p, or do not.
-func (b *Bootstrapper) groups(cts []*henc.Ciphertext) [][]int {
-	var groups [][]int
-	var with [2][]int
-	for i, ct := range cts {
-		k := 0
-		if _, spread := b.plan.raiseBy(ct.Scale); spread {
-			k = 1
-		}
-		with[k] = append(with[k], i)
+// indices are 0 to n-1.
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
 	}
-	for _, all := range with {
-		groups = slices.AppendSeq(groups, slices.Chunk(all, Together))
-	}
-	return groups
+	return all
 }
 
 // runGroup bootstraps a group of cts to out, each to memory of its own.
@@ -305,36 +264,43 @@ func (b *Bootstrapper) runGroup(cts []*henc.Ciphertext, group []int, out []*henc
 	return nil
 }
 
-// run bootstraps ciphertexts of which all or none are spread.
+// run bootstraps ciphertexts.
 func (b *Bootstrapper) run(cts []*henc.Ciphertext) (*henc.Ciphertexts, error) {
-	by := make([]multiple, len(cts))
-	for i, ct := range cts {
-		by[i].times, by[i].spread = b.plan.raiseBy(ct.Scale)
-	}
-	raised, err := b.raise(cts, by)
-	if err != nil {
-		return nil, fmt.Errorf("raise the modulus: %w", err)
-	}
-	halves, err := b.toCoefficients(raised)
-	b.freeAll(raised)
+	low, err := b.toCoefficients(cts)
 	if err != nil {
 		return nil, fmt.Errorf("slots to coefficients: %w", err)
 	}
-	be, err := b.batch(2 * len(cts))
+	halves, err := b.reduced(low)
+	b.freeAll(low)
 	if err != nil {
 		return nil, err
 	}
-	reduced, err := sine(be, halves)
-	b.freeAll(halves)
+	defer b.freeAll(halves)
+	return b.joined(halves)
+}
+
+// reduced raises ciphertexts at level 0 and returns the sines of their coefficients, in bit-reversed order: the first
+// halves of all, and then the second ones.
+func (b *Bootstrapper) reduced(cts *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	raised, err := b.raise(cts)
 	if err != nil {
-		return nil, fmt.Errorf("sine: %w", err)
+		return nil, fmt.Errorf("raise the modulus: %w", err)
 	}
-	out, err := b.toSlots(reduced, by[0].spread)
-	b.freeAll(reduced)
+	halves, err := b.toSlots(raised)
+	b.freeAll(raised)
 	if err != nil {
 		return nil, fmt.Errorf("coefficients to slots: %w", err)
 	}
-	return out, nil
+	defer b.freeAll(halves)
+	be, err := b.batch(halves.Len())
+	if err != nil {
+		return nil, err
+	}
+	sines, err := sine(be, halves)
+	if err != nil {
+		return nil, fmt.Errorf("sine: %w", err)
+	}
+	return sines, nil
 }
 
 // batch is an evaluator of n ciphertexts.
@@ -342,23 +308,51 @@ func (b *Bootstrapper) batch(n int) (*henc.BatchEvaluator, error) {
 	return henc.NewBatchEvaluator(slices.Repeat([]*henc.Evaluator{b.ev}, n))
 }
 
-// multiple is what a message is multiplied by before its modulus is raised: an integer, and p if asked.
-type multiple struct {
-	times  int64
-	spread bool
+// toCoefficients returns at level 0 the messages whose coefficients are the slots of cts, times the integer that
+// brings each near the largest scale.
+func (b *Bootstrapper) toCoefficients(cts []*henc.Ciphertext) (*henc.Ciphertexts, error) {
+	p, r := b.plan.params, b.ctx.Ring()
+	be, err := b.batch(len(cts))
+	if err != nil {
+		return nil, err
+	}
+	c := chain.New(r)
+	defer c.Close()
+	limbs := p.QLimbs(b.plan.LowestLevel())
+	in := c.Result(2*len(cts), limbs, b.ctx.Domain())
+	times := make([]uint32, len(limbs))
+	for i, ct := range cts {
+		for k, q := range p.Q()[:len(limbs)] {
+			times[k] = uint32(b.plan.times(ct.Scale) % int64(q))
+		}
+		dst := c.View(in, 2*i, 2*i+2, 0, len(limbs))
+		c.Do(func() error { return r.MulScalar(dst, c.View(ct.Value, 0, 2, 0, len(limbs)), times) })
+	}
+	kept, err := c.Keep(in)
+	if err != nil {
+		return nil, err
+	}
+	multiplied, err := be.Take(kept, b.plan.LowestLevel(), b.plan.largest)
+	if err != nil {
+		r.Free(kept)
+		return nil, err
+	}
+	defer b.freeAll(multiplied)
+	return transform(be, multiplied, b.decode, b.plan.decode)
 }
 
-// raise returns for each of cts the multiple of its message, plus multiples of the modulus of level 0,
-// at the top level (Bossuat, Troncoso-Pastoriza and Hubaux, ACNS 2022, section 4): the switch to the
+// raise returns each of cts, at level 0, plus multiples of the modulus of level 0, at the top level (Bossuat,
+// Troncoso-Pastoriza and Hubaux, ACNS 2022, section 4): the switch to the
 // sparse secret, the lift, the switch back.
-func (b *Bootstrapper) raise(cts []*henc.Ciphertext, by []multiple) (*henc.Ciphertexts, error) {
-	p, r, n := b.plan.params, b.ctx.Ring(), len(cts)
+func (b *Bootstrapper) raise(cts *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	p, r, n := b.plan.params, b.ctx.Ring(), cts.Len()
 	c := chain.New(r)
 	defer c.Close()
 	low, all := p.QLimbs(0), p.QLimbs(p.MaxLevel())
-	in, sparse := c.Result(2*n, low, b.ctx.Domain()), c.Result(2*n, low, b.ctx.Domain())
-	for i, ct := range cts {
-		b.multiply(c, c.View(in, 2*i, 2*i+2, 0, len(low)), ct, by[i])
+	sparse := c.Result(2*n, low, b.ctx.Domain())
+	in := make([]*cutrantt.Batch, n)
+	for i := range in {
+		in[i] = cts.At(i).Value
 	}
 	b.switchAll(c, cutrantt.Gadget{Alpha: 1, Special: p.PLimbs()[:1]}, sparse, in, b.toSparse)
 	coeffs := c.Result(2*n, low, cutrantt.Coeffs(b.ctx.N2()))
@@ -368,7 +362,7 @@ func (b *Bootstrapper) raise(cts []*henc.Ciphertext, by []multiple) (*henc.Ciphe
 	c.Op2(r.Forward, lifted, lifted)
 	c.Do(func() error { lifted.SetDomain(b.ctx.Domain()); return nil })
 	out := c.Result(2*n, all, b.ctx.Domain())
-	b.switchAll(c, cutrantt.Gadget{Alpha: p.Alpha(), Special: p.PLimbs()}, out, lifted, b.toDense)
+	b.switchAll(c, cutrantt.Gadget{Alpha: p.Alpha(), Special: p.PLimbs()}, out, c.Each(lifted, 2), b.toDense)
 	kept, err := c.Keep(out)
 	if err != nil {
 		return nil, err
@@ -381,36 +375,25 @@ func (b *Bootstrapper) raise(cts []*henc.Ciphertext, by []multiple) (*henc.Ciphe
 	return be.Take(kept, p.MaxLevel(), b.plan.modulus())
 }
 
-// multiply sets dst to the multiple of ct, at level 0.
-func (b *Bootstrapper) multiply(c *chain.Chain, dst *cutrantt.Batch, ct *henc.Ciphertext, by multiple) {
-	p, r := b.plan.params, b.ctx.Ring()
-	times := make([]uint32, p.LimbsAt(0))
-	for i, q := range p.Q()[:len(times)] {
-		times[i] = uint32(by.times % int64(q))
-	}
-	c.Do(func() error { return r.MulScalar(dst, c.View(ct.Value, 0, 2, 0, len(times)), times) })
-	if by.spread {
-		c.Op3(r.Mul, dst, dst, b.spread.Value)
-	}
-}
-
 // switchAll switches ciphertexts, two polynomials each, to another secret.
-func (b *Bootstrapper) switchAll(c *chain.Chain, g cutrantt.Gadget, dst, src *cutrantt.Batch, key cutrantt.Operand) {
+func (b *Bootstrapper) switchAll(
+	c *chain.Chain, g cutrantt.Gadget, dst *cutrantt.Batch, src []*cutrantt.Batch, key cutrantt.Operand,
+) {
 	if c.Err() != nil {
 		return
 	}
-	items := make([]cutrantt.KeySwitch, src.Polys()/2)
+	items := make([]cutrantt.KeySwitch, len(src))
 	for i := range items {
 		items[i] = cutrantt.KeySwitch{
-			Dst: c.View(dst, 2*i, 2*i+2, 0, len(dst.Limbs())), X: c.Poly(src, 2*i+1), Low: c.Poly(src, 2*i), Key: key,
+			Dst: c.View(dst, 2*i, 2*i+2, 0, len(dst.Limbs())), X: c.Poly(src[i], 1), Low: c.Poly(src[i], 0), Key: key,
 		}
 	}
 	c.Do(func() error { return cutrantt.SwitchKeys(b.ctx.Ring(), g, items) })
 }
 
-// toCoefficients returns the coefficients over K*(modulus of level 0), in bit-reversed order: the first halves of all
+// toSlots returns the coefficients over K*(modulus of level 0), in bit-reversed order: the first halves of all
 // of cts, and then the second ones.
-func (b *Bootstrapper) toCoefficients(cts *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+func (b *Bootstrapper) toSlots(cts *henc.Ciphertexts) (*henc.Ciphertexts, error) {
 	be, err := b.batch(cts.Len())
 	if err != nil {
 		return nil, err
@@ -476,12 +459,8 @@ func (b *Bootstrapper) join(a, o *henc.Ciphertexts) (*henc.Ciphertexts, error) {
 	return be.Clone(both)
 }
 
-// toSlots joins the halves, of which the first ones come first, and returns the slots, divided by p if asked.
-func (b *Bootstrapper) toSlots(halves *henc.Ciphertexts, spread bool) (*henc.Ciphertexts, error) {
-	factors, err := b.decoding(spread)
-	if err != nil {
-		return nil, err
-	}
+// joined is the first halves plus i times the second ones.
+func (b *Bootstrapper) joined(halves *henc.Ciphertexts) (*henc.Ciphertexts, error) {
 	n := halves.Len() / 2
 	be, err := b.batch(n)
 	if err != nil {
@@ -492,12 +471,7 @@ func (b *Bootstrapper) toSlots(halves *henc.Ciphertexts, spread bool) (*henc.Cip
 		return nil, err
 	}
 	defer b.freeAll(im)
-	sum, err := be.Add(halves.Part(0, n), im)
-	if err != nil {
-		return nil, err
-	}
-	defer b.freeAll(sum)
-	return transform(be, sum, factors, b.plan.decode)
+	return be.Add(halves.Part(0, n), im)
 }
 
 // transform applies the stages, with the rescalings that follow each.

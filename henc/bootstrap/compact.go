@@ -17,7 +17,10 @@ import (
 // 3*Y^5/640 + Y^7/20 of arcsin(y). Over v that is 2^-20.9 for r = 6.
 
 // cubicLevels is what the correction takes.
-const cubicLevels = 2
+const cubicLevels = 3
+
+// mostRatio is log2 of the largest ratio of the modulus to the scale of such messages.
+const mostRatio = 9
 
 // cubic returns the coefficients of s and of s^3 for readings over ratio = 2^r.
 func cubic(ratio float64) (c1, c3 float64) {
@@ -37,25 +40,17 @@ func (pl *Plan) CoefficientSlot(i int) (half, slot int) {
 }
 
 // CoefficientLevel is the level of what Coefficients returns.
-func (pl *Plan) CoefficientLevel() int { return max(pl.Level()+pl.sineTo()-cubicLevels, 0) }
+func (pl *Plan) CoefficientLevel() int { return max(pl.Level()-cubicLevels, 0) }
 
-// sineTo is how many levels are between the sine and Level.
-func (pl *Plan) sineTo() int {
-	if !pl.ready() {
-		return 0
-	}
-	return pl.lit.ToSlots
-}
-
-// Coefficients is bootstrapping that stops before SlotsToCoeffs: the N coefficients of the message
+// Coefficients is bootstrapping without SlotsToCoeffs: the N coefficients of the message
 // of ct, in units of its scale, come to the slots of two ciphertexts at CoefficientLevel, where CoefficientSlot
 // says. Compact windows are such messages (henc/compact). ct is at level 0; its scale is the modulus over a
-// ratio of 2^4 to the plan's LogRatio. Slots of coefficients that used does not name are 0: these coefficients may
+// ratio of 2^4 to 2^9. Slots of coefficients that used does not name are 0: these coefficients may
 // be anything, and used has N entries. A used coefficient of magnitude 1 at most is exact up to
 // (2*pi/ratio)^4/200 and the noise of the slots (docs/cryptography.md); one that is larger gives at most
 // 1.2*ratio/(2*pi).
 //
-// It fails with henc.ErrParams for a plan whose slots repeat, or one that leaves fewer than two levels; with
+// It fails with henc.ErrParams for a plan whose slots repeat, or one that leaves fewer than three levels; with
 // henc.ErrScale for another scale, henc.ErrLevel, henc.ErrMessage where used has another length, and henc.ErrNoKey.
 func (b *Bootstrapper) Coefficients(ct *henc.Ciphertext, used []bool) ([2]*henc.Ciphertext, error) {
 	out, err := b.CoefficientsOf(ct, used)
@@ -72,7 +67,7 @@ func (b *Bootstrapper) CoefficientsOf(ct *henc.Ciphertext, used ...[]bool) ([][2
 	if b == nil || b.toDense == nil {
 		return nil, fmt.Errorf("%s: %w: no bootstrapper", op, henc.ErrParams)
 	}
-	if n := b.plan.params.Slots(); b.plan.Slots() != n || b.plan.Level()+b.plan.sineTo() < cubicLevels {
+	if n := b.plan.params.Slots(); b.plan.Slots() != n || b.plan.Level() < cubicLevels {
 		return nil, fmt.Errorf("%s: %w: the plan has %d slots of %d, and level %d", op, henc.ErrParams, b.plan.Slots(),
 			n, b.plan.Level())
 	}
@@ -83,9 +78,9 @@ func (b *Bootstrapper) CoefficientsOf(ct *henc.Ciphertext, used ...[]bool) ([][2
 		return nil, fmt.Errorf("%s: %w: the ciphertext is at level %d, not 0", op, henc.ErrLevel, ct.Level)
 	}
 	ratio := b.plan.modulus() / ct.Scale
-	if most := b.plan.lit.LogRatio; !(ratio >= 1<<4 && ratio <= math.Exp2(float64(most))) {
+	if !(ratio >= 1<<4 && ratio <= 1<<mostRatio) {
 		return nil, fmt.Errorf("%s: %w: the modulus is 2^%.2f times the scale, it must be 2^4 to 2^%d", op,
-			henc.ErrScale, math.Log2(ratio), most)
+			henc.ErrScale, math.Log2(ratio), mostRatio)
 	}
 	if len(used) == 0 {
 		return nil, fmt.Errorf("%s: %w: no marks", op, henc.ErrMessage)
@@ -106,19 +101,17 @@ func (b *Bootstrapper) CoefficientsOf(ct *henc.Ciphertext, used ...[]bool) ([][2
 func (b *Bootstrapper) coefficients(
 	ct *henc.Ciphertext, ratio float64, used [][]bool,
 ) ([][2]*henc.Ciphertext, error) {
-	raised, err := b.raise([]*henc.Ciphertext{ct}, []multiple{{times: 1}})
-	if err != nil {
-		return nil, fmt.Errorf("raise the modulus: %w", err)
-	}
-	halves, err := b.toCoefficients(raised)
-	b.freeAll(raised)
+	one, err := b.batch(1)
 	if err != nil {
 		return nil, err
 	}
-	sines, err := sine(b.pair, halves)
-	b.pair.Free(halves)
+	low, err := one.Of([]*henc.Ciphertext{ct}, 0)
 	if err != nil {
-		return nil, fmt.Errorf("sine: %w", err)
+		return nil, err
+	}
+	sines, err := b.reduced(low)
+	if err != nil {
+		return nil, err
 	}
 	defer b.pair.Free(sines)
 	out := make([][2]*henc.Ciphertext, len(used))
@@ -151,25 +144,30 @@ func (b *Bootstrapper) masks(used [][]bool, half int) [][]float64 {
 	return masks
 }
 
-// correct is mask*(c1*y + c3*y^3) for each mask, two levels below y, by the sum of c1*mask*y and (c3*mask*y)*y^2. The
+// correct is mask*(c1*y + c3*y^3) for each mask, three levels below y, by the sum of c1*mask*y and (c3*mask*y)*y^2. The
 // mask takes no level of its own.
 //
 // The scales: f at the end, f*R for the sum before the last rescaling by R. The factors y^2 and c3*mask*y have half
 // and twice its root: what is rounded in the second is multiplied by y^2, which is near 1 where a coefficient may be
 // anything, and in the first by less than 1/4.
 func (b *Bootstrapper) correct(y *henc.Ciphertext, ratio float64, masks [][]float64) ([]*henc.Ciphertext, error) {
-	p, level := b.plan.params, y.Level-1
+	p, level := b.plan.params, y.Level-2
 	end := p.ScaleAt(level - 1)
-	sum, drop := end*p.RescaleFactor(level), p.RescaleFactor(y.Level)
-	factor := math.Log2(math.Sqrt(sum)/2*drop)/2 - math.Log2(y.Scale)
-	square, err := b.square(y, math.Exp2(max(0, math.Round(factor))))
+	sum := end * p.RescaleFactor(level)
+	small, square, err := b.square(y, math.Sqrt(sum)/2)
 	if err != nil {
 		return nil, err
 	}
+	defer b.free(small)
 	defer b.free(square)
+	low, err := b.ev.DropLevel(y, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer b.free(low)
 	var out []*henc.Ciphertext
 	for _, mask := range masks {
-		ct, err := b.correctOne(y, square, ratio, mask, sum)
+		ct, err := b.correctOne(low, small, square, ratio, mask, sum)
 		if err != nil {
 			for _, o := range out {
 				b.free(o)
@@ -181,12 +179,13 @@ func (b *Bootstrapper) correct(y *henc.Ciphertext, ratio float64, masks [][]floa
 	return out, nil
 }
 
-// correctOne is correct for a mask. sum is the scale before the last rescaling.
+// correctOne is correct for a mask. y is one level above its square, and small is y at a smaller scale, for which masks
+// are finer. sum is the scale before the last rescaling.
 func (b *Bootstrapper) correctOne(
-	y, square *henc.Ciphertext, ratio float64, mask []float64, sum float64,
+	y, small, square *henc.Ciphertext, ratio float64, mask []float64, sum float64,
 ) (*henc.Ciphertext, error) {
 	c1, c3 := cubic(ratio)
-	cube, err := b.masked(y, c3, mask, sum/square.Scale)
+	cube, err := b.masked(small, c3, mask, sum/square.Scale)
 	if err != nil {
 		return nil, err
 	}
@@ -208,15 +207,24 @@ func (b *Bootstrapper) correctOne(
 	return b.ev.Rescale(all)
 }
 
-// square is y^2, rescaled. y is multiplied by factor at a scale as much larger, so that the product
-// has room for the rescaling.
-func (b *Bootstrapper) square(y *henc.Ciphertext, factor float64) (*henc.Ciphertext, error) {
+// square is y one level below, and of that the square one level further down, near the scale.
+func (b *Bootstrapper) square(y *henc.Ciphertext, scale float64) (small, square *henc.Ciphertext, err error) {
+	p := b.plan.params
+	root := math.Sqrt(scale * p.RescaleFactor(y.Level-1))
+	factor := math.Exp2(math.Round(math.Log2(root * p.RescaleFactor(y.Level) / y.Scale)))
 	large, err := b.ev.MulConst(y, 1, factor)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer b.free(large)
-	return b.ev.MulRescale(large, large)
+	if small, err = b.ev.Rescale(large); err != nil {
+		return nil, nil, err
+	}
+	if square, err = b.ev.MulRescale(small, small); err != nil {
+		b.free(small)
+		return nil, nil, err
+	}
+	return small, square, nil
 }
 
 // masked is v*mask*y, rescaled, at the scale.

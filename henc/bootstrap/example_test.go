@@ -38,7 +38,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	used, err := secret.NewSeededEncryptor(ctx, key).EncryptReal([]float64{0.5, -0.25}, 0, 0, nil)
+	used, err := secret.NewSeededEncryptor(ctx, key).EncryptReal([]float64{0.5, -0.25}, plan.LowestLevel(), 0, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -58,5 +58,5 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Printf("level %d, then %d: %.3f %.3f\n", used.Level, fresh.Level, values[0], values[1])
-	// Output: level 0, then 3: 0.500 -0.250
+	// Output: level 3, then 6: 0.500 -0.250
 }

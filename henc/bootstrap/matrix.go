@@ -97,10 +97,11 @@ func (f factor) diagonals() []int {
 	return slices.Collect(maps.Keys(set))
 }
 
-// toSlots is the factors of the transform from the coefficients in bit-reversed order,
+// evaluation is the factors of the transform from the coefficients in bit-reversed order,
 // a_k = f_k + i*f_(k+slots), to the slots, over n slots in which the slots repeat. The first factor
-// is applied first; factor i joins groups[i] levels.
-func toSlots(n int, groups []int) []factor {
+// is applied first; factor i joins groups[i] levels. Of slots it makes those of the message that has them as its
+// coefficients: SlotsToCoeffs.
+func evaluation(n int, groups []int) []factor {
 	var out []factor
 	low := 0
 	for _, levels := range groups {
@@ -110,10 +111,10 @@ func toSlots(n int, groups []int) []factor {
 	return out
 }
 
-// toCoefficients is the factors of the inverse of toSlots times the number of slots. The first
+// interpolation is the factors of the inverse of evaluation times the number of slots, CoeffsToSlots. The first
 // factor is applied first.
-func toCoefficients(n int, groups []int) []factor {
-	out := toSlots(n, groups)
+func interpolation(n int, groups []int) []factor {
+	out := evaluation(n, groups)
 	slices.Reverse(out)
 	for i := range out {
 		out[i].inverse = true

@@ -60,8 +60,8 @@ func TestFactors(t *testing.T) {
 		for i := range want {
 			want[i] = want[i%c.slots]
 		}
-		got := apply(matrices(toSlots(n, c.groups)), reversed(a, c.slots))
-		back := apply(matrices(toCoefficients(n, c.groups)), want)
+		got := apply(matrices(evaluation(n, c.groups)), reversed(a, c.slots))
+		back := apply(matrices(interpolation(n, c.groups)), want)
 		for i := range got {
 			if cmplx.Abs(got[i]-want[i]) > 1e-12 {
 				t.Fatalf("%v: slot %d is %v, want %v", c.groups, i, got[i], want[i])
@@ -90,7 +90,7 @@ func TestSineSeries(t *testing.T) {
 		t.Fatalf("%d coefficients", len(c))
 	}
 	worst := map[float64]float64{} // largest error up to |x|
-	limits := map[float64]float64{8.5: 0x1p-47, 10: 0x1p-34, 11: 0x1p-26, 13: 0x1p-15, 16.5: 0x1p-2}
+	limits := map[float64]float64{11.5: 0x1p-46, 12: 0x1p-34, 13: 0x1.1p-25, 14: 0x1p-18, 16.5: 0x1.1p-7}
 	for i := -33000; i <= 33000; i++ {
 		x := float64(i) / 2000
 		u := (x - 0.25) / halfWidth
@@ -147,7 +147,7 @@ func matrices(fs []factor) (ms []matrix) {
 // TestDiagonals: the indices without the values are those of the matrices.
 func TestDiagonals(t *testing.T) {
 	for _, groups := range [][]int{{1, 1}, {3, 3, 3}, {2, 3}, {4}} {
-		for _, f := range append(toSlots(512, groups), toCoefficients(512, groups)...) {
+		for _, f := range append(evaluation(512, groups), interpolation(512, groups)...) {
 			got, want := f.diagonals(), slices.Collect(maps.Keys(f.matrix().diagonals))
 			slices.Sort(got)
 			slices.Sort(want)
@@ -158,62 +158,9 @@ func TestDiagonals(t *testing.T) {
 	}
 }
 
-// TestSpread: the polynomial p has the weight, the least magnitude in a slot and the largest coefficients of its
-// products with messages that spread.go states, and the last factor of SlotsToCoeffs divides by it.
-func TestSpread(t *testing.T) {
-	weight := 0
-	for _, s := range spreadSigns {
-		weight += int(s * s)
-	}
-	if weight != spreadWeight {
-		t.Errorf("weight %d", weight)
-	}
-	least, sum := math.Inf(1), 0.0
-	for j := range spreadDegree / 2 {
-		v := cmplx.Abs(spreadAt(j))
-		least, sum = min(least, v), sum+v*v
-	}
-	if least < spreadLeast || math.Abs(sum-spreadWeight*spreadDegree/2) > 1e-9 {
-		t.Errorf("the least magnitude is %g, the mean square %g", least, sum*2/spreadDegree)
-	}
-	for _, slots := range []int{16, 32, 512} {
-		peak := 0.0
-		for k := range 2 * slots {
-			mean, power := 0.0, 1
-			for j := range slots {
-				w := cmplx.Rect(1, -math.Pi*float64(power*k%(4*slots))/float64(2*slots))
-				mean += math.Abs(real(spreadAt(j)*w)) / float64(slots)
-				power = power * 5 % (4 * slots)
-			}
-			peak = max(peak, mean)
-		}
-		t.Logf("%d slots: coefficients of at most %.3f", slots, peak)
-		if peak > spreadPeak {
-			t.Errorf("%d slots: a coefficient of %g", slots, peak)
-		}
-	}
-}
-
-// TestUnspread: the factors give the slots of a polynomial, and with p divided out those over p.
-func TestUnspread(t *testing.T) {
-	const n = 32
-	a := make([]complex128, n)
-	for i := range a {
-		a[i] = complex(rand.Float64()-0.5, rand.Float64()-0.5)
-	}
-	plain, divided := matrices(toSlots(n, []int{2, 3})), matrices(toSlots(n, []int{2, 3}))
-	divided[1].unspread()
-	got := apply(divided, a)
-	for j, v := range apply(plain, a) {
-		if d := cmplx.Abs(got[j]*spreadAt(j)/complex(spreadNorm, 0) - v); d > 1e-12 {
-			t.Errorf("slot %d is off by %g", j, d)
-		}
-	}
-}
-
-// TestRaiseBy: messages come near the message ratio at any scale, and p is a factor where it fits.
-func TestRaiseBy(t *testing.T) {
-	for _, set := range []string{"boot15", "boot16"} {
+// TestTimes: messages come near the largest scale at any scale, and the promise is about that of the largest.
+func TestTimes(t *testing.T) {
+	for _, set := range henc.BootstrapNames() {
 		p, err := henc.NamedBootstrap(set)
 		if err != nil {
 			t.Fatal(err)
@@ -226,23 +173,21 @@ func TestRaiseBy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, spread := pl.raiseBy(1.05 * p.ScaleAt(0)); !spread {
-			t.Errorf("%s: messages of the scale of level 0 are not spread", set)
-		}
-		if _, spread := pl.raiseBy(pl.MaxScale()); spread {
-			t.Errorf("%s: messages of the largest scale are spread", set)
-		}
 		for b := 0.0; b < math.Log2(pl.MaxScale()); b += 0.01 {
-			scale := math.Exp2(b)
-			ratio := math.Log2(pl.modulus() / pl.raised(scale))
-			if ratio < float64(lit.LogRatio)-0.2501 || ratio > float64(lit.LogRatio)+1 {
-				t.Fatalf("%s at 2^%.2f: the ratio is 2^%.2f", set, b, ratio)
+			off := math.Log2(pl.multiplied(math.Exp2(b)) / pl.largest)
+			if off > 1./128 || off < -1 {
+				t.Fatalf("%s at 2^%.2f: 2^%.2f times the largest scale", set, b, off)
+			}
+			if sd, fixed := pl.Error(math.Exp2(b)); sd < math.Exp2(lit.LogError) || sd > 2*math.Exp2(lit.LogError) ||
+				!(fixed > 0) {
+				t.Fatalf("%s at 2^%.2f: errors of 2^%.2f and 2^%.2f", set, b, math.Log2(sd), math.Log2(fixed))
 			}
 		}
-		// The promise at the scale of level 0 is hardly above that of an integral factor alone.
-		room := pl.MaxScale() / p.ScaleAt(0)
-		x := 2 * math.Pi * math.Floor(math.Exp2(1./16)*room) / room * math.Exp2(-float64(lit.LogRatio))
-		if _, fixed := pl.Error(p.ScaleAt(0)); fixed > 1.05*x*x/6 || fixed < x*x/12 {
+		ratio := math.Log2(pl.modulus() / pl.message)
+		t.Logf("%s: ratio 2^%.2f, sine at 2^%.2f, operand 2^%.2f", set, ratio,
+			math.Log2(sineScale(p, p.MaxLevel()-lit.ToSlots)), math.Log2(pl.working/2))
+		x := 2 * math.Pi / math.Exp2(ratio)
+		if _, fixed := pl.Error(pl.MaxScale()); math.Abs(fixed/(x*x/6)-1) > 1e-9 {
 			t.Errorf("%s: the sine is off by at most 2^%.2f", set, math.Log2(fixed))
 		}
 	}

@@ -13,23 +13,24 @@ import (
 type Literal struct {
 	// Stages is how many factors each of the two linear transforms has.
 	Stages int
-	// ToCoefficients and ToSlots are the levels that the two transforms take.
-	ToCoefficients, ToSlots int
-	// LogRatio is log2 of the message ratio: the modulus of level 0 over the largest
-	// coefficient that a message with values of 1 can have.
-	LogRatio int
+	// ToSlots are the levels at the top that the transform of coefficients into slots takes, ToCoefficients those
+	// at the bottom that the other one takes, before the modulus is raised.
+	ToSlots, ToCoefficients int
+	// LogLargest is log2 of the largest values that a message at the default scale can have. Smaller ones are
+	// multiplied by an integer, up to 2^LogLargest.
+	LogLargest int
 	// LogSlots is log2 of the number of slots, which repeat to fill all; 0 means all N/2.
 	LogSlots int
-	// LogError is log2 of the root mean square error of the real or imaginary part of a slot, for messages whose
-	// slots are as large as the scale allows and not all alike. Tests assert it.
+	// LogError is log2 of the root mean square of the random error of the real or imaginary part of a slot, for values
+	// of 1 at the default scale. Tests assert it.
 	LogError float64
 }
 
 // literals are the bootstrappings of the named sets.
 var literals = map[string]Literal{
-	"boot10-insecure": {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9, LogError: -18.5},
-	"boot15":          {Stages: 3, ToCoefficients: 2, ToSlots: 1, LogRatio: 9, LogError: -15.5},
-	"boot16":          {Stages: 3, ToCoefficients: 3, ToSlots: 1, LogRatio: 9, LogError: -21.5},
+	"boot10-insecure": {Stages: 3, ToSlots: 2, ToCoefficients: 3, LogLargest: 8, LogError: -18.5},
+	"boot15":          {Stages: 3, ToSlots: 2, ToCoefficients: 3, LogLargest: 8, LogError: -15.5},
+	"boot16":          {Stages: 3, ToSlots: 2, ToCoefficients: 2, LogLargest: 2, LogError: -22.5},
 }
 
 // LiteralOf is the literal for a named parameter set, for all slots. It fails with
@@ -45,8 +46,8 @@ func LiteralOf(p henc.Parameters) (Literal, error) {
 
 // The approximation of the modular reduction (sine.go).
 const (
-	halfWidth  = 8.75 // K
-	chebyshev  = 15   // degree in T_2(u)
+	halfWidth  = 11.75 // K
+	chebyshev  = 15    // degree in T_2(u)
 	doublings  = 3
 	sineLevels = 1 + 4 + doublings
 )
@@ -60,11 +61,11 @@ type Plan struct {
 	params  henc.Parameters
 	lit     Literal
 	groups  []int
-	scaleIn float64 // of the input, at level 0
-	encode  []stage // CoeffsToSlots
+	largest float64 // scale of the input, times the integer that it is multiplied by
 	decode  []stage // SlotsToCoeffs
+	message float64 // scale of the coefficients that are raised
+	encode  []stage // CoeffsToSlots
 	working float64 // scale of the sine's operand
-	sine    float64 // scale of its result
 }
 
 // stage is one factor of a linear transform.
@@ -94,13 +95,13 @@ func NewPlan(p henc.Parameters, lit Literal) (*Plan, error) {
 	}
 	if most := p.MaxLevel(); lit.ToCoefficients < 1 || lit.ToSlots < 1 || lit.ToCoefficients > most ||
 		lit.ToSlots > most || lit.ToCoefficients+lit.ToSlots+sineLevels > p.MaxLevel() {
-		return bad("it takes %d, %d and %d levels of %d", lit.ToCoefficients, sineLevels, lit.ToSlots, p.MaxLevel())
+		return bad("it takes %d levels at the top and %d at the bottom, of %d", lit.ToSlots+sineLevels,
+			lit.ToCoefficients, p.MaxLevel())
 	}
-	pl := &Plan{params: p, lit: lit, scaleIn: p.ScaleAt(0)}
-	room := p.LogQ(0) - math.Log2(pl.scaleIn)
-	if lit.LogRatio < 3 || float64(lit.LogRatio) > room+0.5 {
-		return bad("the message ratio 2^%d is outside 2^3..2^%.1f", lit.LogRatio, room)
+	if lit.LogLargest < 0 || lit.LogLargest > 16 {
+		return bad("values of up to 2^%d, it takes 2^0 to 2^16", lit.LogLargest)
 	}
+	pl := &Plan{params: p, lit: lit}
 	if err := henc.CheckSparse(p, p.SparseLimbs()); err != nil {
 		return nil, fmt.Errorf("bootstrapping with %q: %w", p.Name(), err)
 	}
@@ -108,26 +109,33 @@ func NewPlan(p henc.Parameters, lit Literal) (*Plan, error) {
 		pl.groups = append(pl.groups, (lit.LogSlots+lit.Stages-1-i)/lit.Stages)
 	}
 	pl.schedule()
+	if ratio := math.Log2(pl.modulus() / pl.message); ratio < leastRatio {
+		return bad("the modulus of level 0 is 2^%.1f times a message, it must be at least 2^%d", ratio, leastRatio)
+	}
 	return pl, nil
 }
+
+// leastRatio is log2 of the least message ratio: the modulus of level 0 over the largest coefficient of a message.
+const leastRatio = 9
 
 // schedule fixes the levels and scales of all steps.
 func (pl *Plan) schedule() {
 	p, n := pl.params, pl.params.Slots()
 	top := p.MaxLevel()
-	working := 2 * p.RescaleFactor(top-pl.lit.ToCoefficients) // sine works with twice its operand
+	level := top - pl.lit.ToSlots // of the sine's operand
+	pl.working = 2 * operandScale(p, level)
 	// The sum over the repeated slots multiplies by n/slots, toCoefficients by slots, and
 	// z + conj(z) by 2.
 	factor := 1 / (2 * halfWidth * float64(n))
 	// A slot of the raised message is a sum of N coefficients.
-	pl.encode = pl.stages(toCoefficients(n, pl.groups), top, top-pl.lit.ToCoefficients, pl.modulus(),
-		working*factor, working/math.Sqrt(float64(p.N())))
-	level := top - pl.lit.ToCoefficients
-	pl.working, pl.sine = working, sineScale(p, level, working)
-	level -= sineLevels
-	out := level - pl.lit.ToSlots
-	factor = pl.modulus() / (pl.raised(pl.scaleIn) * 2 * math.Pi)
-	pl.decode = pl.stages(toSlots(n, pl.groups), level, out, pl.sine, p.ScaleAt(out)*factor, working/2)
+	pl.encode = pl.stages(interpolation(n, pl.groups), top, level, pl.modulus(), pl.working*factor,
+		pl.working/math.Sqrt(float64(p.N())))
+	// The sine of 2*pi*v*message/modulus at its scale is v at the scale of the result's level.
+	pl.message = p.ScaleAt(pl.Level()) / sineScale(p, level) * pl.modulus() / (2 * math.Pi)
+	in := pl.lit.ToCoefficients
+	pl.largest = math.Ldexp(p.ScaleAt(in), pl.lit.LogLargest)
+	// What rounding in between adds is to be small beside the error that the message has.
+	pl.decode = pl.stages(evaluation(n, pl.groups), in, 0, pl.largest, pl.message, 0x1p8*pl.largest)
 }
 
 // stages spreads the factors over the levels from..to. The operand has scale in, the result
@@ -196,12 +204,20 @@ func (pl *Plan) Slots() int {
 	return 1 << pl.lit.LogSlots
 }
 
-// Level is the level of a bootstrapped ciphertext: the rescalings that are left.
+// Level is the level of a bootstrapped ciphertext.
 func (pl *Plan) Level() int {
-	if !pl.ready() {
+	if pl == nil {
 		return 0
 	}
-	return pl.params.MaxLevel() - pl.lit.ToCoefficients - sineLevels - pl.lit.ToSlots
+	return max(pl.params.MaxLevel()-pl.lit.ToSlots-sineLevels, 0)
+}
+
+// LowestLevel is the lowest level of a ciphertext that can be bootstrapped: Level less what it leaves to compute with.
+func (pl *Plan) LowestLevel() int {
+	if pl == nil {
+		return 0
+	}
+	return pl.lit.ToCoefficients
 }
 
 // Rotations are the rotations whose Galois keys make bootstrapping fast, ascending. It needs conjugation
@@ -234,30 +250,39 @@ func (pl *Plan) MaxScale() float64 {
 	if !pl.ready() {
 		return 0
 	}
-	return pl.modulus() / math.Exp2(float64(pl.lit.LogRatio))
+	return pl.largest
 }
 
 // ScaleOf is the scale of a bootstrapped ciphertext that had the given one: ScaleAt(Level), but for what the
-// integer that raises the message is rounded by. It fails with henc.ErrScale outside 1..MaxScale.
+// integer that multiplies the message is rounded by. It fails with henc.ErrScale outside 1..MaxScale.
 func (pl *Plan) ScaleOf(scale float64) (float64, error) {
 	if !pl.ready() {
 		return 0, fmt.Errorf("%w: no plan", henc.ErrParams)
 	}
-	if !(scale >= 1) || scale > pl.MaxScale() {
+	if !(scale >= 1) || scale > pl.largest {
 		return 0, fmt.Errorf("%w: scale 2^%.2f, bootstrapping takes 2^0 to 2^%.2f", henc.ErrScale, math.Log2(scale),
-			math.Log2(pl.MaxScale()))
+			math.Log2(pl.largest))
 	}
-	return pl.params.ScaleAt(pl.Level()) * (pl.raised(scale) / pl.raised(pl.scaleIn)), nil
+	return pl.params.ScaleAt(pl.Level()) * (pl.multiplied(scale) / pl.largest), nil
 }
+
+// times is the integer that a message of the scale is multiplied by, which brings it near the largest scale.
+func (pl *Plan) times(scale float64) int64 { return max(int64(pl.largest/scale*(1+1./256)), 1) }
+
+// multiplied is the scale of a message of the scale, times that integer.
+func (pl *Plan) multiplied(scale float64) float64 { return float64(pl.times(scale)) * scale }
 
 // Error is what bootstrapping adds to the real part of a slot, for real values in [-1, 1] at the scale: a
 // random error of standard deviation sd, whose law is that of noise times a key, and one of at most fixed
-// that follows from the message, by what the sine differs from its argument.
+// that follows from the message, by what the sine differs from its argument: with f a slot times the message's scale
+// over the modulus of level 0, by at most (2*pi*f)^2/6 of it.
 func (pl *Plan) Error(scale float64) (sd, fixed float64) {
 	if _, err := pl.ScaleOf(scale); err != nil {
 		return math.Inf(1), math.Inf(1)
 	}
-	return math.Exp2(pl.lit.LogError) * max(pl.MaxScale()/pl.raised(scale), 1), pl.sineError(scale)
+	multiplied := pl.multiplied(scale)
+	x := 2 * math.Pi * pl.message / pl.modulus() * (multiplied / pl.largest)
+	return math.Exp2(pl.lit.LogError) * max(pl.largest/multiplied, 1), x * x / 6
 }
 
 // KeySwitches is about how many key switches a bootstrapping takes, and the sum of their digits times limbs. Its time
@@ -275,7 +300,7 @@ func (pl *Plan) KeySwitches() (count, limbs int) {
 	for _, s := range slices.Concat(pl.encode, pl.decode) {
 		add(s.level, henc.TransformSwitches(s.n, s.diagonals()))
 	}
-	top := p.MaxLevel() - pl.lit.ToCoefficients
+	top := p.MaxLevel() - pl.lit.ToSlots
 	add(top, 1) // conjugation
 	for l := range sineLevels {
 		add(top-l, 2*sineProducts/sineLevels)

@@ -10,7 +10,7 @@ import (
 // The coefficients x of the raised message, in units of the modulus q0 of level 0, lie within
 // 16.5 of 0: x = (c0 + c1*s)/q0 with centred c0 and c1 and a secret of weight 32. They are sums
 // of 33 nearly uniform numbers in [-1/2, 1/2], so |x| > t has a probability of at most
-// 2*(16.5-t)^33/33!: 2^-22 for t = 8.5, 2^-32 for 10, 2^-40 for 11, 2^-61 for 13. With u = (x - 1/4)/K,
+// 2*(16.5-t)^33/33!: 2^-45 for t = 11.5, 2^-55 for 12.5. With u = (x - 1/4)/K,
 //
 //	sin(2*pi*x) = cos(2*pi*K*u) = D(D(D(cos(a*u)))), a = 2*pi*K/8, D(c) = 2*c^2 - 1
 //
@@ -19,13 +19,13 @@ import (
 //	cos(a*u) = J_0(a) + 2 * sum over k >= 1 of (-1)^k * J_2k(a) * T_k(y)
 //
 // (Han and Ki, CT-RSA 2020, for the double angles; Abramowitz and Stegun 9.1.46 for the
-// series). Cut at k = 15 it is off by less than 2^-47 for |u| <= 1. The error has
-// to be as small because it is nearly the same in all coefficients and so adds up in some slots. For larger
-// |x| it grows, to 2^-34 at 10, 2^-26 at 11, 2^-15 at 13 and 2^-2 at 16.5: no such coefficient
-// overflows, and one alone adds 2^10 times its error to a slot.
+// series). Cut at k = 15 it is off by less than 2^-46 for |u| <= 1. For larger |x| it grows, to 2^-34 at 12,
+// 2^-25 at 13, 2^-18 at 14 and 2^-7 at 16.5: nothing overflows. Near an integer x the sine
+// is off by 8/|sin(2*pi*(x - 1/4)/8)| times as much, at most 41, and a slot by that over 2*pi times the message over
+// the modulus.
 //
-// K is as small as that allows, because of how y is rounded: what is lost there weighs
-// 2*pi*K^2/(4*|x - 1/4|) times as much in the sine, which is most of its error.
+// K is such that messages keep their promise up to |x| = 12.5, and not larger, because of how y is rounded: what is
+// lost there weighs 2*pi*K^2/(4*|x - 1/4|) times as much in the sine, which is most of its random error.
 
 // cosine returns the coefficients of T_k(y), k = 0..chebyshev.
 func cosine() []float64 {
@@ -48,7 +48,10 @@ func cosine() []float64 {
 //
 // and what is rounded counts half as much. sine's operand has twice the scale instead. The series is taken at shrunk
 // times the scale, which the squares that follow make 1/2: so the result needs no larger scale than if it were
-// sin(2*pi*x) itself, and the factors of SlotsToCoeffs lose no bits.
+// sin(2*pi*x) itself.
+//
+// The scale of y is larger than those of the other powers, because of how much its rounding weighs: the operand's is
+// such that D_2(y) has the scale of what is dropped next.
 
 // shrunk to the power of 2^doublings is 1/2.
 var shrunk = math.Exp2(-1.0 / (1 << doublings))
@@ -212,25 +215,36 @@ func divide(c []float64, m int) (q, r []float64) {
 	return q, r
 }
 
-// sineScale is the scale of sine's result for an operand at the level and the scale.
-func sineScale(p henc.Parameters, level int, scale float64) float64 {
-	s := scale / 2 * shrunk
+// operandScale is half the scale of sine's operand at the level: that of x where the square of the square has, two
+// levels below, the scale that the next rescaling takes.
+func operandScale(p henc.Parameters, level int) float64 {
+	first := p.RescaleFactor(level)
+	return math.Sqrt(first * math.Sqrt(p.RescaleFactor(level-1)*p.RescaleFactor(level-2)))
+}
+
+// seriesScale is the scale of the series, half the last one's that its level drops but for the doublings.
+func seriesScale(p henc.Parameters, level int) float64 {
+	return shrunk * p.RescaleFactor(level-sineLevels+doublings)
+}
+
+// sineScale is the scale of sine's result for an operand at the level.
+func sineScale(p henc.Parameters, level int) float64 {
+	s := seriesScale(p, level)
 	for l := level - sineLevels + doublings; l > level-sineLevels; l-- {
 		s = s * s / p.RescaleFactor(l)
 	}
 	return 2 * s
 }
 
-// sine replaces every slot x/K by sin(2*pi*x). It takes sineLevels levels.
+// sine is sin(2*pi*x) of every slot x/K, sineLevels levels below. It overwrites x.
 func sine(be *henc.BatchEvaluator, x *henc.Ciphertexts) (*henc.Ciphertexts, error) {
 	e := &polynomial{be: be, params: be.Context().Parameters()}
 	defer e.close()
 	x = x.WithScale(x.Scale() / 2)
-	u, err := e.keep(be.AddConst(x, -0.5/halfWidth))
-	if err != nil {
+	if err := be.AddConstInPlace(x, -0.5/halfWidth); err != nil { // x - 1/4, over K
 		return nil, err
 	}
-	y, err := e.double(u)
+	y, err := e.double(x)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +253,7 @@ func sine(be *henc.BatchEvaluator, x *henc.Ciphertexts) (*henc.Ciphertexts, erro
 	}
 	series := cosine() // twice the cosine has these coefficients of D_k
 	series[0] *= 2
-	c, err := e.evaluate(series, x.Level()-sineLevels+doublings, x.Scale()*shrunk)
+	c, err := e.evaluate(series, x.Level()-sineLevels+doublings, seriesScale(e.params, x.Level()))
 	if err != nil {
 		return nil, err
 	}

@@ -30,13 +30,13 @@ func TestBootstrap(t *testing.T) {
 		values[i] = complex(math.Sin(float64(i)), math.Cos(float64(3*i)))
 	}
 	enc := ckks.NewEncoder(lp, 53)
-	pt := ckks.NewPlaintext(lp, b.LattigoLevel(0))
-	pt.Scale = rlwe.NewScale(p.ScaleAt(0))
+	pt := ckks.NewPlaintext(lp, b.LattigoLevel(plan.LowestLevel()))
+	pt.Scale = rlwe.NewScale(p.ScaleAt(plan.LowestLevel()))
 	check(t, enc.Encode(values, pt))
 	ct := must(rlwe.NewEncryptor(lp, sk).EncryptNew(pt))(t)
 
 	out := must(bs.Bootstrap(must(b.CiphertextFromLattigo(ct))(t)))(t)
-	if out.Level != plan.Level() || out.Level != 3 {
+	if out.Level != plan.Level() || out.Level != 6 {
 		t.Errorf("level %d", out.Level)
 	}
 	got := make([]complex128, p.Slots())

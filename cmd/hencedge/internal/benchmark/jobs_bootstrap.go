@@ -12,8 +12,8 @@ import (
 // set promises for its worst slot.
 var bootstrapTolerance = math.Exp2(-10.5)
 
-// bootstrapped takes ciphertexts at level 0, a batch of them at a time, back to the levels below the parameters' upper
-// ones. It reads each of its keys at least once.
+// bootstrapped takes ciphertexts at the lowest level that will do, a batch of them at a time, back to the levels below
+// the parameters' upper ones. It reads each of its keys at least once.
 func (b *bed) bootstrapped(batch int) []job {
 	lit, err := bootstrap.LiteralOf(b.params)
 	if err != nil {
@@ -29,7 +29,7 @@ func (b *bed) bootstrapped(batch int) []job {
 	j := job{
 		op: "bootstrap", method: "all slots", limbs: len(b.limbs), batch: batch,
 		bytes:     keys*key + int64(batch)*b.polyBytes(2, len(b.limbs)),
-		footprint: int64(batch) * b.polyBytes(2, p.LimbsAt(0)),
+		footprint: int64(batch) * b.polyBytes(2, p.LimbsAt(plan.LowestLevel())),
 		setup:     t.setup,
 		release:   func() error { t.boot.Free(); return nil },
 	}
@@ -63,7 +63,7 @@ func (t *bootstrapping) setup(sets int) (run func(int) error, check func() error
 	msg, enc := t.message(), secret.NewSeededEncryptor(t.ctx, t.key)
 	t.cts = make([]*henc.Ciphertext, sets*t.batch)
 	for i := range t.cts {
-		if t.cts[i], err = enc.EncryptComplex(msg, 0, 0, t.seed()); err != nil {
+		if t.cts[i], err = enc.EncryptComplex(msg, t.plan.LowestLevel(), 0, t.seed()); err != nil {
 			return nil, nil, err
 		}
 	}
