@@ -320,8 +320,8 @@ func (b *Bootstrapper) toCoefficients(cts []*henc.Ciphertext) (*henc.Ciphertexts
 	defer c.Close()
 	limbs := p.QLimbs(b.plan.LowestLevel())
 	in := c.Result(2*len(cts), limbs, b.ctx.Domain())
-	times := make([]uint32, len(limbs))
 	for i, ct := range cts {
+		times := make([]uint32, len(limbs))
 		for k, q := range p.Q()[:len(limbs)] {
 			times[k] = uint32(b.plan.times(ct.Scale) % int64(q))
 		}
