@@ -92,7 +92,7 @@ func liveOn(t testing.TB, b cutrantt.Backend, p henc.Parameters, n2 int) []outco
 	l.batch("public key", pk.Value)
 	var keys *henc.EvaluationKeys
 	if p.Alpha() > 0 {
-		keys = must(key.EvaluationKeys([]int{1, 2, -3, -4}, true))(t)
+		keys = must(key.EvaluationKeys([]int{1, 2, -3, 5, 7, -8, -16}, true))(t)
 		l.batch("relinearisation key", keys.Relin.Value)
 		for _, g := range slices.Sorted(maps.Keys(keys.Galois)) {
 			l.batch(fmt.Sprintf("key of element %d", g), keys.Galois[g].Value)
@@ -170,16 +170,19 @@ func (l *life) rotated(ev *henc.Evaluator, x *henc.Ciphertext, at string) {
 	l.ciphertext("sum of slots" + at)(ev.SumSlots(x, 4, 1))
 }
 
-// transformed multiplies the slots by a matrix with three baby and two giant steps.
+// transformed multiplies the slots by a matrix with two giant steps besides 0, side by side, and by one whose giant
+// steps back by 3 and by 1 have the key of one step only, with a baby step that is made of two others.
 func (l *life) transformed(ev *henc.Evaluator, x *henc.Ciphertext) {
 	l.t.Helper()
-	diagonals := map[int][]complex128{}
-	for _, k := range []int{-3, -2, 0, 1, 2} {
-		diagonals[k] = uniform(l.p.Slots(), uint64(20+k))
+	for what, ks := range [][]int{{-9, -3, 0, 1}, {-17, -5, 0, 1}} {
+		diagonals := map[int][]complex128{}
+		for _, k := range ks {
+			diagonals[k] = uniform(l.p.Slots(), uint64(20+k))
+		}
+		lt := must(henc.NewLinearTransform(l.ctx, diagonals, x.Level, l.p.RescaleFactor(x.Level)))(l.t)
+		l.ciphertext(fmt.Sprintf("linear transform %d", what))(ev.Transform(x, lt))
+		lt.Free()
 	}
-	lt := must(henc.NewLinearTransform(l.ctx, diagonals, x.Level, l.p.RescaleFactor(x.Level)))(l.t)
-	defer lt.Free()
-	l.ciphertext("linear transform")(ev.Transform(x, lt))
 }
 
 // TestGPUEqualsCPU: on the GPU every step of every named set gives the residues,

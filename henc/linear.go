@@ -111,13 +111,7 @@ func TransformSwitches(n int, diagonals []int) int {
 	if !ok {
 		return 0
 	}
-	count := s.hi - s.lo
-	for _, b := range s.babies {
-		if b != 0 {
-			count++
-		}
-	}
-	return count
+	return len(s.rotations(false)) // each has a key of its own, and two steps never the same
 }
 
 func transformRotations(n int, diagonals []int, least bool) []int {

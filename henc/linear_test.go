@@ -8,14 +8,17 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
 )
 
 // linearCases are sets of diagonals of matrices over 512 slots, with the number of keys that
-// baby and giant steps should need.
+// baby and giant steps need, and those of giant steps that Horner's rule does without.
 func linearCases() map[string]struct {
 	diagonals []int
 	keys      int
+	extra     []int
 } {
 	upTo := func(lo, hi, stride int) (ks []int) {
 		for k := lo; k <= hi; k++ {
@@ -26,19 +29,22 @@ func linearCases() map[string]struct {
 	return map[string]struct {
 		diagonals []int
 		keys      int
+		extra     []int
 	}{
-		"diagonal":     {[]int{0}, 0},
-		"one shift":    {[]int{7}, 1},
-		"shift back":   {[]int{-5}, 1},
-		"neighbours":   {[]int{-1, 0, 1}, 3},
-		"factor":       {upTo(-7, 7, 1), 7 + 1},
-		"blocks":       {upTo(-7, 7, 1), 7 + 1},      // of 8 slots that repeat
-		"wide factor":  {upTo(-31, 31, 1), 15 + 3},   // giant steps back by 2 and 1, and on by 1
-		"last factor":  {upTo(-7, 7, 64)[7:], 3 + 1}, // 0..7 times 64 is the whole cycle
-		"high factor":  {upTo(-7, 7, 8), 7 + 1},
-		"gaps":         {[]int{3, 100, 101, 200, -30}, 5 + 3},
-		"far from 0":   {[]int{96, 104, 112, 120}, 4},
-		"negative far": {[]int{-96, -104, -112, -120}, 5},
+		"diagonal":     {[]int{0}, 0, nil},
+		"one shift":    {[]int{7}, 1, nil},
+		"shift back":   {[]int{-5}, 1, nil},
+		"neighbours":   {[]int{-1, 0, 1}, 3, nil},
+		"factor":       {upTo(-7, 7, 1), 7 + 1, nil},
+		"blocks":       {upTo(-7, 7, 1), 7 + 1, nil},           // of 8 slots that repeat
+		"wide factor":  {upTo(-31, 31, 1), 15 + 3, []int{-32}}, // giant steps back by 2 and 1, and on by 1
+		"one side":     {upTo(0, 31, 1), 7 + 3, []int{16, 24}},
+		"both back":    {[]int{-9, -3, 0, 1}, 3 + 2, []int{-16}}, // giant steps -2, -1 and 0
+		"last factor":  {upTo(-7, 7, 64)[7:], 3 + 1, nil},        // 0..7 times 64 is the whole cycle
+		"high factor":  {upTo(-7, 7, 8), 7 + 1, nil},
+		"gaps":         {[]int{3, 100, 101, 200, -30}, 5 + 3, []int{96, 192}}, // giant steps -1, 0, 3 and 6
+		"far from 0":   {[]int{96, 104, 112, 120}, 4, []int{96}},
+		"negative far": {[]int{-96, -104, -112, -120}, 5, []int{384, 416}},
 	}
 }
 
@@ -70,8 +76,8 @@ func TestLinearTransform(t *testing.T) {
 					t.Errorf("level %d, scale %g, %d diagonals", lt.Level(), lt.Scale(), lt.Diagonals())
 				}
 				ks := lt.Rotations()
-				if len(ks) > c.keys || !slices.Equal(ks, henc.TransformRotations(n, c.diagonals)) {
-					t.Errorf("rotations %v, want at most %d; without the matrix %v", ks, c.keys,
+				if len(ks) != c.keys || !slices.Equal(ks, henc.TransformRotations(n, c.diagonals)) {
+					t.Errorf("rotations %v, want %d; without the matrix %v", ks, c.keys,
 						henc.TransformRotations(n, c.diagonals))
 				}
 				ev := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(ks, false))(t))
@@ -98,15 +104,141 @@ func TestLinearTransform(t *testing.T) {
 						t.Errorf("without the key of %d: %v", least[0], err)
 					}
 				}
-				if name == "wide factor" { // without one giant step's key the others are made of steps by 16
-					without := slices.DeleteFunc(ks, func(k int) bool { return k == -32 })
-					horner := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(without, false))(t))
-					out = must(horner.Rescale(must(horner.Transform(ct, lt))(t)))(t)
-					if e := math.Log2(maxError(must(r.dec.DecryptComplex(out))(t), want)); e > -34 {
-						t.Errorf("without the key of -32: error 2^%.1f", e)
-					}
-				}
 			})
+		}
+	}
+}
+
+// TestLinearTransformWays: giant steps go side by side with all their keys. Without one of the keys that Horner's rule
+// does without, whichever it is, they go by that rule: the same slots, other roundings.
+func TestLinearTransformWays(t *testing.T) {
+	for name, c := range linearCases() {
+		for _, n2 := range []int{1, 4} {
+			r := newRig(t, "toy", n2)
+			n, level := r.p.Slots(), r.p.MaxLevel()
+			lt := r.randomTransform(t, c.diagonals)
+			ct := must(r.seeded.EncryptComplex(uniform(n, 5), level, 0, seedOf("ways")))(t)
+			keys := append(henc.LeastTransformRotations(n, c.diagonals), lt.Rotations()...)
+			transform := func(without ...int) *henc.Ciphertext {
+				ks := slices.DeleteFunc(slices.Clone(keys), func(k int) bool { return slices.Contains(without, k) })
+				ev := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(ks, false))(t))
+				return must(ev.Transform(ct, lt))(t)
+			}
+			all := transform()
+			if len(c.extra) == 0 {
+				continue
+			}
+			horner := transform(c.extra...)
+			if slices.Equal(r.bytes(t, horner), r.bytes(t, all)) {
+				t.Errorf("%s/%d: the keys %v change nothing", name, n2, c.extra)
+			}
+			want := must(r.dec.DecryptComplex(must(r.evaluator(t).Rescale(all))(t)))(t)
+			for _, k := range c.extra {
+				out := transform(k)
+				r.same(t, fmt.Sprintf("%s/%d: without the key of %d", name, n2, k), out, horner)
+				slots := must(r.dec.DecryptComplex(must(r.evaluator(t).Rescale(out))(t)))(t)
+				if e := math.Log2(maxError(slots, want)); e > -34 {
+					t.Errorf("%s/%d: without the key of %d: error 2^%.1f", name, n2, k, e)
+				}
+			}
+			lt.Free()
+		}
+	}
+}
+
+// randomTransform has random diagonals, at the highest level.
+func (r *rig) randomTransform(t *testing.T, diagonals []int) *henc.LinearTransform {
+	t.Helper()
+	values, level := map[int][]complex128{}, r.p.MaxLevel()
+	for i, k := range diagonals {
+		values[k] = uniform(r.p.Slots(), uint64(10+i))
+	}
+	return must(henc.NewLinearTransform(r.ctx, values, level, r.p.RescaleFactor(level)))(t)
+}
+
+// counting is a backend whose ring does key switches step by step and counts them.
+type counting struct {
+	cutrantt.Backend
+	switches *int
+}
+
+type countingRing struct {
+	cutrantt.Ring
+	switches *int
+}
+
+func (b counting) NewRing(logN int, moduli []cutrantt.Modulus, o cutrantt.Options) (cutrantt.Ring, error) {
+	r, err := b.Backend.NewRing(logN, moduli, o)
+	return countingRing{r, b.switches}, err
+}
+
+func (r countingRing) MulOperand(dst, a *cutrantt.Batch, key cutrantt.Operand) error {
+	*r.switches++
+	return r.Ring.MulOperand(dst, a, key)
+}
+
+// TestTransformSwitches counts the key switches, and compares the result with that of a ring that does them at once.
+func TestTransformSwitches(t *testing.T) {
+	fused, switches := newRig(t, "toy", 1), 0
+	ctx := must(henc.NewContext(fused.p, henc.WithBackend(counting{cpu.New(), &switches}), henc.WithN2(1)))(t)
+	key := must(secret.Generate(ctx, seedOf("key toy")))(t)
+	r := &rig{ctx: ctx, p: fused.p, key: key, seeded: secret.NewSeededEncryptor(ctx, key)}
+	n, level := r.p.Slots(), r.p.MaxLevel()
+	for name, c := range linearCases() {
+		result := func(r *rig) *henc.Ciphertext {
+			lt := r.randomTransform(t, c.diagonals)
+			ct := must(r.seeded.EncryptComplex(uniform(n, 5), level, 0, seedOf("switches")))(t)
+			ev := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(lt.Rotations(), false))(t))
+			defer lt.Free()
+			switches = 0
+			return must(ev.Transform(ct, lt))(t)
+		}
+		got := result(r)
+		if want := henc.TransformSwitches(n, c.diagonals); switches != want || want != c.keys {
+			t.Errorf("%s: %d key switches, TransformSwitches says %d, want %d", name, switches, want, c.keys)
+		}
+		if !slices.Equal(r.bytes(t, got), fused.bytes(t, result(fused))) {
+			t.Errorf("%s: another result at once", name)
+		}
+	}
+	if got := henc.TransformSwitches(n, nil); got != 0 {
+		t.Errorf("%d key switches of no diagonals", got)
+	}
+}
+
+// TestTransformFails: whichever step fails, the error comes out and all memory goes back, whatever way the items take.
+func TestTransformFails(t *testing.T) {
+	s := newSpy()
+	p := must(parameters("toy"))(t)
+	ctx := must(henc.NewContext(p, henc.WithBackend(s), henc.WithN2(4)))(t)
+	key := must(secret.Generate(ctx, seedOf("fails")))(t)
+	r := &rig{ctx: ctx, p: p, key: key}
+	ks := linearCases()["both back"].diagonals
+	lt := r.randomTransform(t, ks)
+	defer lt.Free()
+	all := henc.NewEvaluator(ctx, must(key.EvaluationKeys(lt.Rotations(), false))(t))
+	few := henc.NewEvaluator(ctx, must(key.EvaluationKeys(henc.LeastTransformRotations(p.Slots(), ks), false))(t))
+	enc := secret.NewSeededEncryptor(ctx, key)
+	ct := must(enc.EncryptComplex(uniform(p.Slots(), 5), p.MaxLevel(), 0, seedOf("fails")))(t)
+	for name, evs := range map[string][]*henc.Evaluator{
+		"side by side": {all}, "horner": {few}, "both": {all, few},
+	} {
+		be := must(henc.NewBatchEvaluator(evs))(t)
+		x := must(be.Of([]*henc.Ciphertext{ct, ct}[:len(evs)], p.MaxLevel()))(t)
+		s.ring.reset(0)
+		must(be.Transform(x, lt))(t) // prepares the keys
+		for failAt := 1; ; failAt++ {
+			s.ring.reset(failAt)
+			out, err := be.Transform(x, lt)
+			if err == nil {
+				if failAt < 20 {
+					t.Errorf("%s: only %d steps", name, failAt-1)
+				}
+				break
+			}
+			if !errors.Is(err, errSpy) || out != nil || len(s.ring.live) > 0 {
+				t.Fatalf("%s, step %d: %v, %d batches are left", name, failAt, err, len(s.ring.live))
+			}
 		}
 	}
 }
@@ -186,15 +318,16 @@ func TestBatchTransform(t *testing.T) {
 		for _, n2 := range []int{1, 4, 16} {
 			r := newRig(t, "toy", n2)
 			n, level := r.p.Slots(), r.p.MaxLevel()
-			diagonals := map[int][]complex128{}
-			for i, k := range c.diagonals {
-				diagonals[k] = uniform(n, uint64(10+i))
-			}
-			lt := must(henc.NewLinearTransform(r.ctx, diagonals, level, r.p.RescaleFactor(level)))(t)
+			lt := r.randomTransform(t, c.diagonals)
 			all := henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(lt.Rotations(), true))(t))
 			few := henc.NewEvaluator(r.ctx,
 				must(r.key.EvaluationKeys(henc.LeastTransformRotations(n, c.diagonals), true))(t))
 			evs := []*henc.Evaluator{all, all, few}
+			if len(c.extra) > 0 { // Horner's rule for this one, with all keys of baby steps
+				ks := append(henc.LeastTransformRotations(n, c.diagonals), lt.Rotations()...)
+				ks = slices.DeleteFunc(ks, func(k int) bool { return k == c.extra[0] })
+				evs = append(evs, henc.NewEvaluator(r.ctx, must(r.key.EvaluationKeys(ks, true))(t)))
+			}
 			be := must(henc.NewBatchEvaluator(evs))(t)
 			x := make([]*henc.Ciphertext, len(evs))
 			for i := range x {
@@ -218,9 +351,14 @@ func TestBatchTransform(t *testing.T) {
 // same compares residues, levels and scales.
 func (r *rig) same(t *testing.T, what string, got, want *henc.Ciphertext) {
 	t.Helper()
-	if !slices.Equal(must(r.ctx.MarshalCiphertext(got))(t), must(r.ctx.MarshalCiphertext(want))(t)) {
+	if !slices.Equal(r.bytes(t, got), r.bytes(t, want)) {
 		t.Errorf("%s differs", what)
 	}
+}
+
+func (r *rig) bytes(t *testing.T, ct *henc.Ciphertext) []byte {
+	t.Helper()
+	return must(r.ctx.MarshalCiphertext(ct))(t)
 }
 
 func TestBatchTransformRefuses(t *testing.T) {

@@ -165,6 +165,8 @@ func TestSwitchKeysWhole(t *testing.T) {
 				galois: []uint64{25, 1, uint64(2<<logN - 1), 7}, hoisted: true},
 			{what: "not divided, whole sums", alpha: 2, limbs: 3, lows: 2, items: 2, galois: []uint64{5, 3},
 				wholeLow: true},
+			{what: "not divided, each of a source of its own", alpha: 3, limbs: 5, lows: 1, items: 3, wholeLow: true,
+				galois: []uint64{25, 7, uint64(2<<logN - 1)}, at: []int{0, 1, 2}},
 			{what: "not divided, of two sources by turns", alpha: 3, limbs: 5, lows: 1, items: 6,
 				galois: []uint64{25, 1, 7, 25, 1, 7}, of: []int{0, 0, 0, 1, 1, 1}, at: []int{0, 2, 4, 1, 3, 5}},
 		} {
