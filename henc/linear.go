@@ -354,7 +354,7 @@ func (be *BatchEvaluator) Transform(a *Ciphertexts, lt *LinearTransform) (*Ciphe
 			c.Op3(be.ctx.ring.Mul, out.whole, be.joined(c, a), lt.giants[0][0].value)
 			return
 		}
-		t.outer(out.whole, t.inner(t.turn(a)))
+		t.outer(out.whole, t.turn(a))
 	})
 }
 
@@ -514,30 +514,51 @@ func (t *transformer) lift(dst, b *cutrantt.Batch) {
 	c.Do(func() error { return r.Wipe(special) })
 }
 
-// inner is the inner sums, of the giant steps from lo to hi: nil where there are no diagonals.
-func (t *transformer) inner(turned []*cutrantt.Batch) []*cutrantt.Batch {
-	s, c := &t.lt.steps, t.chain
-	sums := make([]*cutrantt.Batch, s.hi-s.lo+1)
-	var rows [][]*cutrantt.Batch
-	var dst []*cutrantt.Batch
-	for g := s.lo; g <= s.hi && c.Err() == nil; g++ {
-		if len(t.lt.giants[g]) == 0 {
-			continue
-		}
-		row := make([]*cutrantt.Batch, len(turned))
+// inner is the inner sums, of the giant steps from lo to hi: nil where there are no diagonals. Those that are rotated
+// lie next to each other, so that one launch divides all of them. With images, room for their images follows the sum of
+// giant step 0: they are added up where they lie.
+func (t *transformer) inner(turned []*cutrantt.Batch, images bool) (sums []*cutrantt.Batch, room *cutrantt.Batch) {
+	s, c, n := &t.lt.steps, t.chain, 2*t.items()
+	order := t.rotated()
+	still := len(order)
+	slots := still
+	if s.used[0] {
+		order, slots = append(order, 0), slots+1
+	}
+	if images {
+		slots += still
+	}
+	all := c.Result(n*slots, t.lt.limbs, t.domain)
+	if images {
+		room = c.View(all, n*still, n*slots, 0, len(t.lt.limbs))
+	}
+	dst := c.Each(all, n)
+	if c.Err() != nil {
+		return nil, nil
+	}
+	dst = dst[:len(order)]
+	sums = make([]*cutrantt.Batch, s.hi-s.lo+1)
+	rows := make([][]*cutrantt.Batch, len(order))
+	for i, g := range order {
+		rows[i] = make([]*cutrantt.Batch, len(turned))
 		for _, d := range t.lt.giants[g] {
-			row[d.baby] = d.value
+			rows[i][d.baby] = d.value
 		}
-		sum := c.Result(2*t.items(), t.lt.limbs, t.domain)
-		sums[g-s.lo], rows, dst = sum, append(rows, row), append(dst, sum)
+		sums[g-s.lo] = dst[i]
 	}
 	c.Do(func() error { return cutrantt.SumProducts(t.be.ctx.ring, dst, turned, rows, t.lt.flat) })
-	return sums
+	return sums, room
+}
+
+// rotated are the giant steps but 0, ascending.
+func (t *transformer) rotated() []int {
+	gs := slices.Sorted(maps.Keys(t.lt.steps.used))
+	return slices.DeleteFunc(gs, func(g int) bool { return g == 0 })
 }
 
 // outer sets dst to the sum of the inner sums, each rotated to its giant step, over the special primes. What way each
 // item takes follows from its own keys alone.
-func (t *transformer) outer(dst *cutrantt.Batch, sums []*cutrantt.Batch) {
+func (t *transformer) outer(dst *cutrantt.Batch, turned []*cutrantt.Batch) {
 	direct := 0
 	for _, ev := range t.be.evs {
 		if t.hasGiants(ev) {
@@ -545,61 +566,86 @@ func (t *transformer) outer(dst *cutrantt.Batch, sums []*cutrantt.Batch) {
 		}
 	}
 	if direct == 0 || direct == t.items() {
-		t.outerOf(dst, sums, direct > 0)
+		sums, room := t.inner(turned, direct > 0)
+		t.outerOf(dst, sums, room)
 		return
 	}
 	c := t.chain
+	sums, _ := t.inner(turned, false)
 	for i, ev := range t.be.evs {
+		part := func(b *cutrantt.Batch) *cutrantt.Batch {
+			if b == nil || c.Err() != nil {
+				return nil
+			}
+			return c.View(b, 2*i, 2*i+2, 0, len(b.Limbs()))
+		}
 		one, its := *t, make([]*cutrantt.Batch, len(sums))
 		one.be = ev.batch()
 		for g, sum := range sums {
-			if sum != nil {
-				its[g] = c.View(sum, 2*i, 2*i+2, 0, len(t.lt.limbs))
-			}
+			its[g] = part(sum)
 		}
-		one.outerOf(c.View(dst, 2*i, 2*i+2, 0, len(dst.Limbs())), its, t.hasGiants(ev))
+		if c.Err() != nil {
+			return
+		}
+		var room *cutrantt.Batch
+		if t.hasGiants(ev) {
+			room = one.roomFor(its)
+		}
+		one.outerOf(part(dst), its, room)
 	}
+}
+
+// roomFor is the room of inner for sums that lie elsewhere.
+func (t *transformer) roomFor(sums []*cutrantt.Batch) *cutrantt.Batch {
+	c, n, slots := t.chain, 2*t.items(), len(t.lt.steps.used)
+	room := c.Result(n*slots, t.lt.limbs, t.domain)
+	if t.lt.steps.used[0] {
+		c.Op2(t.be.ctx.ring.Copy, c.View(room, 0, n, 0, len(t.lt.limbs)), sums[-t.lt.steps.lo])
+	}
+	return room
 }
 
 // hasGiants reports whether ev has a key for each giant step.
 func (t *transformer) hasGiants(ev *Evaluator) bool {
-	for g := range t.lt.steps.used {
+	for _, g := range t.rotated() {
 		k := GaloisElement(t.be.ctx.params, t.lt.steps.giant(g))
-		if g != 0 && (ev.keys == nil || ev.keys.Galois[k] == nil) {
+		if ev.keys == nil || ev.keys.Galois[k] == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// outerOf is outer for items that go the same way.
-func (t *transformer) outerOf(dst *cutrantt.Batch, sums []*cutrantt.Batch, direct bool) {
+// outerOf is outer for items that go the same way: with room that of inner, without it Horner's.
+func (t *transformer) outerOf(dst *cutrantt.Batch, sums []*cutrantt.Batch, room *cutrantt.Batch) {
 	var sum *cutrantt.Batch
-	if direct {
-		sum = t.sideBySide(sums)
+	if room != nil {
+		sum = t.sideBySide(sums, room)
 	} else {
 		sum = t.horner(sums)
 	}
 	t.chain.Op2(t.be.ctx.ring.DivRound, dst, sum)
 }
 
-// sideBySide is the sum of the inner sums, each rotated by a key switch of its own.
-func (t *transformer) sideBySide(sums []*cutrantt.Batch) (sum *cutrantt.Batch) {
-	s := &t.lt.steps
+// sideBySide is the sum of the inner sums, each rotated by a key switch of its own. It overwrites what room has.
+func (t *transformer) sideBySide(sums []*cutrantt.Batch, room *cutrantt.Batch) *cutrantt.Batch {
+	s, c, n := &t.lt.steps, t.chain, 2*t.items()
 	var turned []*cutrantt.Batch
 	var by []int
-	for g := s.lo; g <= s.hi; g++ {
-		if sums[g-s.lo] != nil && g != 0 {
-			turned, by = append(turned, sums[g-s.lo]), append(by, s.giant(g))
-		}
+	for _, g := range t.rotated() {
+		turned, by = append(turned, sums[g-s.lo]), append(by, s.giant(g))
 	}
-	if s.used[0] {
-		sum = sums[-s.lo]
+	left := len(s.used)
+	if len(turned) > 0 {
+		t.rotateAll(c.View(room, n*(left-len(turned)), n*left, 0, len(t.lt.limbs)), turned, by)
 	}
-	for _, next := range t.rotateAll(turned, by) {
-		sum = t.plus(sum, next)
+	for left > 1 { // the last half, rounded down, is added to the first
+		half := left / 2
+		to := c.View(room, 0, n*half, 0, len(t.lt.limbs))
+		c.Op3(t.be.ctx.ring.Add, to, to, c.View(room, n*(left-half), n*left, 0, len(t.lt.limbs)))
+		left -= half
 	}
-	return sum
+	return c.View(room, 0, n, 0, len(t.lt.limbs))
 }
 
 // horner is the sum of the inner sums, by rotations to the next giant step only.
@@ -623,19 +669,22 @@ func (t *transformer) horner(sums []*cutrantt.Batch) *cutrantt.Batch {
 				at, by, turned = append(at, end), append(by, k), append(turned, ends[end])
 			}
 		}
-		for i, next := range t.rotateAll(turned, by) {
+		if len(turned) == 0 {
+			continue
+		}
+		all := c.Result(2*t.items()*len(turned), t.lt.limbs, t.domain)
+		t.rotateAll(all, turned, by)
+		for i, next := range c.Each(all, 2*t.items()) {
 			ends[at[i]] = next
 		}
 	}
 	return t.plus(t.plus(ends[0], ends[1]), take(0))
 }
 
-// rotateAll rotates each of cts by its number of slots, all in one set of key switches.
-func (t *transformer) rotateAll(cts []*cutrantt.Batch, by []int) []*cutrantt.Batch {
+// rotateAll rotates each of cts by its number of slots, all in one set of key switches. Their images lie next to each
+// other in dst.
+func (t *transformer) rotateAll(dst *cutrantt.Batch, cts []*cutrantt.Batch, by []int) {
 	c, n := t.chain, t.items()
-	if len(cts) == 0 || c.Err() != nil {
-		return nil
-	}
 	var items []cutrantt.KeySwitch
 	var second []*cutrantt.Batch
 	for k, ct := range cts {
@@ -646,17 +695,15 @@ func (t *transformer) rotateAll(cts []*cutrantt.Batch, by []int) []*cutrantt.Bat
 		}
 	}
 	divided := c.Each(c.Result(len(items), t.be.ctx.params.QLimbs(t.lt.level), t.domain), 1)
-	all := c.Result(2*len(items), t.lt.limbs, t.domain)
-	results, out := c.Each(all, 2), c.Each(all, 2*n)
+	results := c.Each(dst, 2)
 	c.Do(func() error { return cutrantt.DivRounds(t.be.ctx.ring, divided, second) })
 	if c.Err() != nil {
-		return nil
+		return
 	}
 	for i := range items {
 		items[i].Dst, items[i].X = results[i], divided[i]
 	}
 	t.switchAll(items)
-	return out
 }
 
 // plus is the sum of a and b, either of which may be nil. It overwrites a.

@@ -11,6 +11,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // linearCases are sets of diagonals of matrices over 512 slots, with the number of keys that
@@ -240,6 +241,56 @@ func TestTransformFails(t *testing.T) {
 				t.Fatalf("%s, step %d: %v, %d batches are left", name, failAt, err, len(s.ring.live))
 			}
 		}
+	}
+}
+
+// TestGPUTransformLaunches: on a GPU the giant steps take one set of launches, however many they are, and whatever the
+// number of items.
+func TestGPUTransformLaunches(t *testing.T) {
+	p := must(parameters("toy"))(t)
+	ctx := must(henc.NewContext(p, henc.WithBackend(gpu(t)), henc.WithN2(4)))(t)
+	key := must(secret.Generate(ctx, seedOf("launches")))(t)
+	r := &rig{ctx: ctx, p: p, key: key}
+	enc := secret.NewSeededEncryptor(ctx, key)
+	ring := ctx.Ring().(interface {
+		cutrantt.Fused
+		Launches() uint64
+	})
+	x := must(ctx.Ring().NewBatch(2, []int{0}, cutrantt.NTT(4)))(t)
+	sum := must(ring.NewResult(2, []int{0}, x.Domain()))(t)
+	factor := must(ctx.Ring().NewBatch(1, []int{0}, x.Domain()))(t)
+	err := ring.SumProducts([]*cutrantt.Batch{sum}, []*cutrantt.Batch{x}, [][]*cutrantt.Batch{{factor}}, false)
+	if errors.Is(err, cutrantt.ErrNotSupported) { // nor does it switch keys at once
+		testenv.Missing(t, "cuda-fused", err)
+	}
+	launches := func(diagonals []int, items int, without ...int) (n uint64) {
+		lt := r.randomTransform(t, diagonals)
+		defer lt.Free()
+		ks := slices.DeleteFunc(lt.Rotations(), func(k int) bool { return slices.Contains(without, k) })
+		ev := henc.NewEvaluator(ctx, must(key.EvaluationKeys(ks, false))(t))
+		be := must(henc.NewBatchEvaluator(slices.Repeat([]*henc.Evaluator{ev}, items)))(t)
+		ct := must(enc.EncryptComplex(uniform(p.Slots(), 5), p.MaxLevel(), 0, seedOf("launches")))(t)
+		x := must(be.Clone(must(be.Of(slices.Repeat([]*henc.Ciphertext{ct}, items), p.MaxLevel()))(t)))(t)
+		for range 2 { // the first makes tables
+			before := ring.Launches()
+			must(be.Transform(x, lt))(t)
+			n = ring.Launches() - before
+		}
+		return n
+	}
+	three := linearCases()["wide factor"]
+	alone := launches([]int{-1, 0, 1}, 1) // one giant step
+	side := launches(three.diagonals, 1)
+	if side != alone+1 { // four terms are added in two launches, two in one
+		t.Errorf("%d launches with three giant steps, %d with one", side, alone)
+	}
+	if n := launches(three.diagonals, 3); n > side+2 { // sums of products take two polynomials a launch
+		t.Errorf("%d launches for three items, %d for one", n, side)
+	}
+	if n := launches(three.diagonals, 1, three.extra...); n <= side+4 {
+		t.Errorf("%d launches by Horner's rule, %d side by side", n, side)
+	} else {
+		t.Logf("63 diagonals: %d launches side by side, %d by Horner's rule", side, n)
 	}
 }
 
