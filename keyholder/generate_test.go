@@ -157,9 +157,9 @@ func TestBootstrapNeeds(t *testing.T) {
 		keys    int
 		largest float64 // GiB
 	}{
-		{"boot15", keyset.BootstrapFast, 46, 1.55},
+		{"boot15", keyset.BootstrapFast, 48, 1.6},
 		{"boot15", keyset.BootstrapSmall, 20, 0.65},
-		{"boot16", keyset.BootstrapFast, 47, 3.5},
+		{"boot16", keyset.BootstrapFast, 50, 3.5},
 		{"boot16", keyset.BootstrapSmall, 21, 1.5},
 	} {
 		p := params(t, c.params)
