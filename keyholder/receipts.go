@@ -62,7 +62,7 @@ const (
 // the next result of a program when it has the receipt of the last.
 const receiptInterval = 20 * time.Millisecond
 
-// lastFlush bounds how long the receipts of the last tick may take.
+// lastFlush bounds how long receipts may still take to leave once Watch ends.
 const lastFlush = 2 * time.Second
 
 // NewReceipts loads the signing key of a set and the state. Set ReaderOptions.Replay to
@@ -280,8 +280,13 @@ func (r *Receipts) answer(to string, it transport.ReceiptItem) {
 	r.items++
 }
 
-// send publishes what waits at every tick until ctx ends, and then once more.
+// send publishes what waits at every tick until ctx ends, and then once more. What is on its
+// way when ctx ends still leaves, within lastFlush.
 func (r *Receipts) send(ctx context.Context) {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ended := context.AfterFunc(ctx, func() { time.AfterFunc(lastFlush, cancel) })
+	defer ended()
 	ticks := r.ticks
 	if ticks == nil {
 		t := time.NewTicker(receiptInterval)
@@ -291,13 +296,11 @@ func (r *Receipts) send(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-ticks:
-			r.flush(ctx)
+			r.flush(sending)
 		case <-ctx.Done():
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
-	defer cancel()
-	r.flush(last)
+	r.flush(sending)
 }
 
 // flush signs and publishes what waits, evaluator by evaluator.

@@ -1,6 +1,7 @@
 package keyholder
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -141,6 +142,49 @@ func (r *receiptRig) done(refused int, results ...[]byte) error {
 		errs = append(errs, <-r.refused)
 	}
 	return errors.Join(errs...)
+}
+
+// slow is a client that publishes when it is let go, unless the context has ended by then.
+type slow struct {
+	mute
+	started, let chan struct{}
+	left         int
+}
+
+func (s *slow) Publish(ctx context.Context, _ string, _ []byte, _ bool) error {
+	close(s.started)
+	<-s.let
+	if ctx.Err() == nil {
+		s.left++
+	}
+	return ctx.Err()
+}
+
+// A receipt that is on its way when the key holder ends still leaves.
+func TestReceiptAtTheEnd(t *testing.T) {
+	s, signer, ticks := newSet(t), signingKey(t), make(chan time.Time)
+	c := &slow{started: make(chan struct{}), let: make(chan struct{})}
+	rc, err := NewReceipts(s, ReceiptOptions{Client: c, Evaluators: trust(signer), Logger: testrig.Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	rc.ticks = ticks
+	rc.taken("cloud", [32]byte{1})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		rc.send(ctx)
+	}()
+	ticks <- time.Now()
+	<-c.started
+	stop()
+	close(c.let)
+	<-done
+	if c.left != 1 {
+		t.Errorf("%d receipts left, want 1", c.left)
+	}
 }
 
 // A result that was read gets a receipt, and another one when it comes again or is asked
