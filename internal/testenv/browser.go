@@ -416,11 +416,37 @@ func (p *Page) Mouse(m Pointer) {
 	p.b.ask(p.session, "Input.dispatchMouseEvent", event, nil)
 }
 
+// Finger is where one touches the page, in CSS pixels from the upper left of what is shown.
+type Finger struct{ X, Y float64 }
+
+// Touch sends "touchStart", "touchMove" or "touchEnd" with all fingers that touch from then on, the way that Chromium
+// takes those of a screen.
+func (p *Page) Touch(event string, fingers ...Finger) {
+	p.b.t.Helper()
+	points := []map[string]any{}
+	for i, f := range fingers {
+		points = append(points, map[string]any{"x": f.X, "y": f.Y, "id": i})
+	}
+	p.b.ask(p.session, "Input.dispatchTouchEvent", map[string]any{"type": event, "touchPoints": points}, nil)
+}
+
+// Front brings the tab before the others, which nobody sees then.
+func (p *Page) Front() {
+	p.b.t.Helper()
+	p.b.ask(p.session, "Page.bringToFront", nil, nil)
+}
+
+// Offline cuts the tab off from every server, or gives it back.
+func (p *Page) Offline(on bool) {
+	p.b.t.Helper()
+	p.b.ask(p.session, "Network.emulateNetworkConditions", map[string]any{"offline": on, "latency": 0,
+		"downloadThroughput": -1, "uploadThroughput": -1}, nil)
+}
+
 // Screenshot writes what the page shows to a PNG file.
 func (p *Page) Screenshot(file string) {
 	p.b.t.Helper()
-	// A tab behind another one draws nothing.
-	p.b.ask(p.session, "Page.bringToFront", nil, nil)
+	p.Front() // a tab behind another one draws nothing
 	var got struct{ Data string }
 	p.b.ask(p.session, "Page.captureScreenshot", map[string]any{"format": "png"}, &got)
 	b, err := base64.StdEncoding.DecodeString(got.Data)

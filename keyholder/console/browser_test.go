@@ -45,7 +45,6 @@ func TestExpiryInBrowser(t *testing.T) {
 	page.Open(late)
 	page.See("This link was used before, is older than ten minutes")
 
-	const live = "document.querySelector('.live')?.textContent === 'live'"
 	page.Open("about:blank")
 	page.Open(g.link(Holder))
 	page.Wait("updates", live)

@@ -1,6 +1,6 @@
 // Boards that ask to join. A holder compares fingerprints and answers, if the operator's key is here.
 import { get, post, me, now, latest } from './api.js';
-import { el, fill, span, time, table, row, announce } from './dom.js';
+import { el, fill, refill, span, time, table, row, keyed, announce, clearing, failing } from './dom.js';
 
 const words = { asks: 'asks', 'asks again': 'was interrupted, and asks again', open: 'waits for a board',
   approved: 'approved, not fetched yet', joined: 'joined', expired: 'expired', revoked: 'revoked', 'too late': 'too late' };
@@ -13,7 +13,7 @@ export function boards(place, changed) {
   const question = el('div', {});
   fill(place, el('h1', {}, 'New boards'), message, question, body);
 
-  const load = latest(() => get('boards'), show, (e) => { message.textContent = e.message; });
+  const load = latest(() => get('boards'), clearing(message, show), failing(message));
 
   async function act(deed, b, more, said) {
     try {
@@ -25,6 +25,7 @@ export function boards(place, changed) {
       changed();
     } catch (e) {
       message.textContent = e.message;
+      delete message.dataset.load;
     }
   }
 
@@ -60,19 +61,20 @@ export function boards(place, changed) {
 
   function show(got) {
     if (!got.on) {
-      fill(body, el('p', { class: 'note' }, 'Boards ask the operator, whose files this page does not know. The operator sees ' +
-        'and answers them with'), el('pre', {}, el('code', {}, 'hencedge enroll list -c evaluator.yaml')),
+      refill(body, el('p', { class: 'note' }, 'Boards ask the operator, whose files this page does not know. The ' +
+        'operator sees and answers them with'), el('pre', {}, el('code', {}, 'hencedge enroll list -c evaluator.yaml')),
       el('p', { class: 'note' }, 'With "enrolment" in the "console" of the configuration they are shown here.'));
       return;
     }
     const state = (b) => el('span', { class: `state ${asking(b) ? 'pending' : b.state}` }, words[b.state] ?? b.state);
-    fill(body, got.trouble ? el('p', { class: 'error', role: 'alert' }, got.trouble) : null,
+    refill(body, got.trouble ? el('p', { class: 'error', role: 'alert' }, got.trouble) : null,
       got.list.length === 0 ? el('p', { class: 'note' }, 'There are no invitations. "hencedge invite" makes one.') :
         table('Boards that ask', ['Board', 'State', 'Class', 'Fingerprint', 'Asked', 'From', 'Invitation', 'Expires',
-          'What to do'], got.list.map((b) => row(b.device || '–', el('span', {}, state(b), b.rivals > 0 && b.waits ?
-          el('span', { class: 'error' }, ` ${b.rivals + 1} boards ask with this token`) : null), b.class,
-        b.fingerprint ? el('code', {}, b.fingerprint) : '–', b.asked ? ago(b.asked) : '–', b.host || '–',
-        el('code', {}, b.invitation), time(b.expires), deeds(b, got)))),
+          'What to do'], got.list.map((b) => keyed(`${b.invitation} ${b.device ?? ''} ${b.fingerprint ?? ''}`, row(
+          b.device || '–', el('span', {}, state(b), b.rivals > 0 && b.waits ?
+            el('span', { class: 'error' }, ` ${b.rivals + 1} boards ask with this token`) : null), b.class,
+          b.fingerprint ? el('code', {}, b.fingerprint) : '–', b.asked ? ago(b.asked) : '–', b.host || '–',
+          el('code', {}, b.invitation), time(b.expires), deeds(b, got))))),
       got.answers ? null : el('p', { class: 'note' }, 'The operator\'s key is not here. Run the command where it is; ',
         el('code', {}, got.refuse), ' refuses a board.'),
       me.role === 'holder' ? null : el('p', { class: 'note' }, 'A viewer sees requests. A holder can also answer them.'));

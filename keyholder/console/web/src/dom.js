@@ -1,20 +1,72 @@
 // What the views share: building elements, and writing numbers and times for people.
 
+const kept = (c) => c !== null && c !== undefined && c !== false;
+
+// hears has the listeners of elements by the names of events, so that refill can exchange them.
+const hears = new WeakMap();
+
 // el builds an element. Attributes that begin with "on" are listeners; null ones are left out.
 export function el(tag, attributes, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
-    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-    else if (value === true) node.setAttribute(name, '');
+    if (name.startsWith('on')) {
+      hears.set(node, { ...hears.get(node), [name.slice(2)]: value });
+      node.addEventListener(name.slice(2), (e) => hears.get(node)[e.type](e));
+    } else if (value === true) node.setAttribute(name, '');
     else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value);
   }
-  node.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
+  node.append(...children.flat(Infinity).filter(kept));
   return node;
 }
 
 // fill replaces what an element holds.
 export function fill(node, ...children) {
-  node.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
+  node.replaceChildren(...children.flat(Infinity).filter(kept));
+}
+
+// refill makes of what an element holds what fill would have put there, and keeps each part that stays the same one: a
+// reader's focus, choices, and how far a table was scrolled. A listener must look for other parts in the page: those
+// that were built with it may have been left out.
+export function refill(node, ...children) {
+  const active = document.activeElement;
+  const within = active !== node && node.contains(active);
+  become(node, children.flat(Infinity).filter(kept).map((c) => (c instanceof Node ? c : document.createTextNode(c))));
+  if (!within || (document.activeElement === active && !active.disabled)) return;
+  const next = active.isConnected && !active.disabled ? active : node.querySelector('.scroll, button:not(:disabled)');
+  next?.focus({ preventScroll: true });
+}
+
+// alike returns what two parts have in common that are the same one, earlier and later.
+const alike = (n) => (n instanceof Element ? [n.tagName, n.id, n.dataset.key, n.getAttribute('aria-label'),
+  Object.keys(hears.get(n) ?? {})].join('\n') : n.nodeName);
+
+// become makes the children of an element those of a list. What goes is removed first, since an element that is moved
+// loses the focus.
+function become(node, list) {
+  const old = new Map();
+  for (const n of node.childNodes) old.set(alike(n), [...(old.get(alike(n)) ?? []), n]);
+  const pairs = list.map((n) => [n, old.get(alike(n))?.shift()]);
+  for (const rest of old.values()) rest.forEach((n) => n.remove());
+  let at = node.firstChild;
+  for (const [n, same] of pairs) {
+    if (same) update(same, n);
+    if (same && same === at) at = at.nextSibling;
+    else node.insertBefore(same ?? n, at);
+  }
+}
+
+// update makes of a part what it is later.
+function update(old, now) {
+  if (!(old instanceof Element)) {
+    if (old.data !== now.data) old.data = now.data;
+    return;
+  }
+  if (hears.has(now)) hears.set(old, hears.get(now));
+  for (const name of old.getAttributeNames()) if (!now.hasAttribute(name)) old.removeAttribute(name);
+  for (const name of now.getAttributeNames()) {
+    if (old.getAttribute(name) !== now.getAttribute(name)) old.setAttribute(name, now.getAttribute(name));
+  }
+  become(old, [...now.childNodes]);
 }
 
 export const withUnit = (text, unit) => (unit && unit !== '1' ? `${text} ${unit}` : text);
@@ -79,6 +131,12 @@ export function table(label, heads, rows) {
       el('tbody', {}, rows)));
 }
 
+// keyed names a row, so that refill finds it again wherever it comes to stand.
+export function keyed(key, tr) {
+  tr.dataset.key = key;
+  return tr;
+}
+
 export const row = (...cells) => el('tr', {}, cells.map((c, i) =>
   (i === 0 ? el('th', { scope: 'row' }, c) : el('td', {}, c))));
 
@@ -86,3 +144,15 @@ export const row = (...cells) => el('tr', {}, cells.map((c, i) =>
 export function announce(text) {
   document.getElementById('news').textContent = text;
 }
+
+// failing returns what says in an element why nothing can be shown, and clearing what shows something again.
+export const failing = (message) => (e) => {
+  message.textContent = e.message;
+  message.dataset.load = '';
+};
+
+export const clearing = (message, show) => (got) => {
+  if ('load' in message.dataset) message.textContent = '';
+  delete message.dataset.load;
+  show(got);
+};

@@ -1,6 +1,6 @@
 // The table of devices. The server sorts, searches and pages it.
 import { get, latest } from './api.js';
-import { el, fill, span, table, row, date } from './dom.js';
+import { el, fill, refill, span, table, row, keyed, date } from './dom.js';
 
 const columns = [['device', 'Device'], [null, 'Programs'], ['last', 'Last window ended'], ['delay', 'Delay'],
   ['results', 'Results'], ['gaps', 'Gaps'], ['missing', 'Missing time'], ['late', 'Late or again'], [null, 'Key epoch']];
@@ -58,7 +58,6 @@ export function fleet(place) {
     fill(trouble, got.trouble ?? '');
     trouble.hidden = !got.trouble;
     const shown = got.enrolled ? [columns[0], ...ofBoards, ...columns.slice(1)] : columns;
-    const focus = document.activeElement?.dataset?.sort;
     const heads = shown.map(([key, text]) => (key === null ? el('th', { scope: 'col' }, text) :
       el('th', { scope: 'col', 'aria-sort': key === ask.sort ? (ask.way === 'up' ? 'ascending' : 'descending') : null },
         el('button', { type: 'button', 'data-sort': key, onclick: () => {
@@ -67,18 +66,17 @@ export function fleet(place) {
           ask.offset = 0;
           load();
         } }, text, key === ask.sort ? el('span', { 'aria-hidden': 'true' }, ask.way === 'up' ? ' ▲' : ' ▼') : null))));
-    fill(body, table('Devices', heads, got.rows.map((d) => row(d.device, ...(got.enrolled ? word(d, got.now) : []),
-      d.programs.join(', ') || '–', d.last ? `${span(got.now - d.last)} ago` : '–',
+    refill(body, table('Devices', heads, got.rows.map((d) => keyed(d.device, row(
+      d.device, ...(got.enrolled ? word(d, got.now) : []), d.programs.join(', ') || '–', d.last ? `${span(got.now - d.last)} ago` : '–',
       span(d.delay), String(d.results), String(d.gaps), d.missing > 0 ? span(d.missing) : '–', String(d.late),
-      d.epoch ? String(d.epoch) : '–'))));
-    if (focus) body.querySelector(`[data-sort="${focus}"]`)?.focus();
+      d.epoch ? String(d.epoch) : '–')))));
     const last = Math.max(0, Math.ceil(got.total / perPage) - 1);
     const page = Math.floor(ask.offset / perPage);
     const go = (to, text) => el('button', { type: 'button', disabled: to < 0 || to > last || to === page, onclick: () => {
       ask.offset = to * perPage;
       load();
     } }, text);
-    fill(pager, go(0, 'first'), go(page - 1, 'previous'), el('span', {}, `page ${page + 1} of ${last + 1}`),
+    refill(pager, go(0, 'first'), go(page - 1, 'previous'), el('span', {}, `page ${page + 1} of ${last + 1}`),
       go(page + 1, 'next'), go(last, 'last'));
   }
 

@@ -30,6 +30,7 @@ function route() {
 
 function show() {
   if (!me.role) return;
+  const before = view;
   view?.leave();
   const [path, query] = route();
   for (const a of bar.querySelectorAll('nav a')) {
@@ -38,7 +39,13 @@ function show() {
   }
   document.title = `${views[path][0] ?? 'Proof'} – ${me.holder} – hencedge`;
   view = path === 'proof' ? proof(main, query) : views[path][1](main, path === 'boards' ? ask : count);
-  view.ready?.catch((e) => fill(main, el('p', { class: 'error', role: 'alert' }, e.message)));
+  if (before && document.activeElement === document.body) main.focus(); // what had it is gone
+  const mine = view;
+  view.ready?.catch((e) => {
+    if (view !== mine) return;
+    fill(main, el('p', { class: 'error', role: 'alert' }, e.message));
+    setTimeout(() => { if (view === mine) show(); }, 2000);
+  });
 }
 
 // order is that of the views in the bar.
@@ -86,13 +93,14 @@ const isDark = () => (document.documentElement.dataset.theme ??
 
 function start() {
   views = me.demo ? { ...usual, '': ['Demo', demo], results: ['Results', results] } : usual;
+  const trouble = el('span', { class: 'error', role: 'alert' });
   fill(bar, el('a', { class: 'brand', href: '#/' }, el('img', { src: 'icon.svg', alt: '', width: '24', height: '24' }), me.holder),
     el('nav', { 'aria-label': 'Views' }, order().map(([path, [name]]) =>
       el('a', { href: `#/${path}`, 'data-path': path }, name, badges[path]))),
     el('span', { class: 'who' }, live, el('span', { class: 'role' }, me.role),
       el('button', { type: 'button', onclick: () => theme(isDark() ? 'light' : 'dark') }, 'dark or light'),
-      el('button', { type: 'button', id: 'logout', onclick: () => logout().finally(() => ended('You are logged out.')) },
-        'log out')));
+      el('button', { type: 'button', id: 'logout', onclick: () => logout().then(() => ended('You are logged out.'),
+        (e) => { if (me.role) trouble.textContent = `You are still logged in. ${e.message}`; }) }, 'log out'), trouble));
   stop?.();
   stop = follow((name, data) => {
     if (name === 'ended') {

@@ -1,7 +1,7 @@
 // The first view: a card for each program.
 import { get, now } from './api.js';
 import { Chart } from './chart.js';
-import { el, fill, number, measured, error, at, span, time, table, row, withUnit } from './dom.js';
+import { el, fill, refill, number, measured, error, at, span, time, table, row, keyed, withUnit } from './dom.js';
 
 const ranges = [['15 min', 900], ['1 hour', 3600], ['1 day', 86400], ['7 days', 604800], ['all', 0]];
 
@@ -18,7 +18,10 @@ export function results(place) {
     const { programs } = await get('programs');
     note.textContent = programs.length ? '' : 'There is no result yet. Each program gets a card with its first one.';
     for (const p of programs) {
-      if (cards.has(p.program)) continue;
+      if (cards.has(p.program)) {
+        cards.get(p.program).meet(p.newest);
+        continue;
+      }
       const card = new Card(p);
       cards.set(p.program, card);
       const after = [...grid.children].find((c) => c.dataset.program > p.program) ?? null;
@@ -152,6 +155,14 @@ class Card {
     if (this.details.open) this.list();
   }
 
+  // meet takes the newest result, which came while nobody listened.
+  meet(r) {
+    if ((r.device ?? '') !== this.device || r.start <= this.newest.start) return;
+    this.newest = r;
+    this.tell();
+    if (this.details.open) this.list();
+  }
+
   tell() {
     const r = this.newest;
     this.value.textContent = withUnit(measured(r.value, r.bound), r.unit);
@@ -169,9 +180,10 @@ class Card {
   async list() {
     try {
       const { results: all } = await get('results', { program: this.p.program, device: this.device, limit: 10 });
-      fill(this.rows, table(`Last results of ${this.p.program}`, ['Window ends', 'Value', 'Promised error', 'Proof'],
-        all.reverse().map((r) => row(time(r.end), withUnit(measured(r.value, r.bound), r.unit), error(r.bound),
-          el('a', { href: proofLink(r), 'aria-label': `Proof of the result of ${at(r.end)}` }, 'proof')))));
+      refill(this.rows, table(`Last results of ${this.p.program}`, ['Window ends', 'Value', 'Promised error', 'Proof'],
+        all.reverse().map((r) => keyed(r.start_ns, row(
+          time(r.end), withUnit(measured(r.value, r.bound), r.unit), error(r.bound),
+          el('a', { href: proofLink(r), 'aria-label': `Proof of the result of ${at(r.end)}` }, 'proof'))))));
     } catch (e) {
       this.failed(e);
     }

@@ -1,0 +1,167 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyholder/alert"
+)
+
+// live says that the page of a browser gets updates.
+const live = "document.querySelector('.live')?.textContent === 'live'"
+
+// window is a result of a device of a class, whose window ends at a minute.
+func window(device string, minute int) *keyholder.Result {
+	end := noon.Add(time.Duration(minute) * time.Minute)
+	return &keyholder.Result{Program: "load", Device: device, Evaluator: worker, Unit: "1",
+		Start: end.Add(-time.Minute), End: end, Samples: 1, Values: []float64{1}, Bound: 0.1}
+}
+
+// value says that a card shows a value, which has an error.
+func value(v int) string {
+	return fmt.Sprintf("Math.round(parseFloat(document.querySelector('.value')?.textContent)) === %d", v)
+}
+
+// focused is what the element that has the focus is called.
+func focused(p *testenv.Page) string {
+	return p.Do("document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent")
+}
+
+// While results come, a holder chooses how long an alarm is silent, with mouse or keyboard: nothing that they have
+// in hand is taken from them.
+func TestAlarmsInHand(t *testing.T) {
+	browser := testenv.Chromium(t)
+	g := newRig(t, withAlarm)
+	al, err := alert.Open(alert.Options{Config: g.cfg.Alerts, Holder: "home", State: g.cfg.State,
+		Logger: testrig.Quiet()})
+	must(t, err)
+	t.Cleanup(func() { al.Close() })
+	observe := func(value float64) {
+		r := g.compute(value)
+		must(t, al.Observe(t.Context(), &alert.Result{Program: r.Program, Evaluator: r.Evaluator, Start: r.Start,
+			End: r.End, Values: r.Values, Bound: r.Bound}))
+	}
+	g.online()
+	observe(55)
+	page := browser.Page()
+	page.Open(g.link(Holder))
+	page.Click("nav a[data-path=alarms]")
+	page.Wait("the alarm", "document.querySelector('.state.firing') !== null")
+	page.Do(`(() => {
+		window.select = document.querySelector('.deeds select');
+		window.button = document.querySelector('button[aria-label="Acknowledge hot"]');
+		select.value = '10080';
+		button.focus();
+	})()`)
+	const newest = "document.querySelector('tbody td:nth-child(6) time').dateTime"
+	for range 3 {
+		before := page.Do(newest)
+		observe(56)
+		page.Wait("a newer window", newest+" > "+before)
+	}
+	if kept := page.Do("select.isConnected && button.isConnected && select.value"); kept != `"10080"` {
+		t.Errorf("the choice: %s", kept)
+	}
+	if name := focused(page); name != `"Acknowledge hot"` {
+		t.Errorf("the focus is on %s", name)
+	}
+	page.Key("Enter")
+	page.Wait("that it was seen", "/seen/.test(document.querySelector('tbody').innerText)")
+	if name := focused(page); name != `"Alarms"` {
+		t.Errorf("the button is gone, and the focus on %s", name)
+	}
+	page.Do("document.querySelector('button[aria-label=\"Silence hot\"]').focus()")
+	page.Key("Enter")
+	page.See("from the page")
+	list, err := alert.ReadReport(g.cfg.Alerts, g.cfg.State, g.now())
+	must(t, err)
+	if len(list.Silences) != 1 || list.Silences[0].To.Sub(list.Silences[0].From) != 7*24*time.Hour {
+		t.Errorf("silences %+v", list.Silences)
+	}
+	page.Do("window.end = document.querySelector('button[aria-label=\"End the silence of hot\"]'); end.focus()")
+	before := page.Do(newest)
+	observe(57)
+	page.Wait("a newer window", newest+" > "+before)
+	if name := focused(page); name != `"End the silence of hot"` {
+		t.Errorf("the focus is on %s", name)
+	}
+	if trouble := page.Troubles(); len(trouble) > 0 {
+		t.Errorf("troubles: %q", trouble)
+	}
+}
+
+// While results come, the table of devices keeps the focus, and how far it was scrolled on a phone; and a table of
+// results keeps the focus on a result that moves down.
+func TestTablesInHand(t *testing.T) {
+	browser := testenv.Chromium(t)
+	g := newRig(t, nil)
+	g.online()
+	for i := range 120 {
+		g.Observe(window(fmt.Sprintf("board%03d", i), 0))
+	}
+	page := browser.Page()
+	page.Open(g.link(Viewer))
+	page.Wait("updates", live)
+	page.Size(390, 844)
+	page.Click("nav a[data-path=fleet]")
+	page.Wait("rows", "document.querySelectorAll('tbody tr').length === 50")
+	page.Do(`[...document.querySelectorAll('.pager button')].find((b) => b.textContent === 'next').focus()`)
+	page.Key("Enter")
+	page.See("page 2 of 3")
+	if text := focused(page); text != `"next"` {
+		t.Errorf("the focus is on %s", text)
+	}
+	page.Do("document.querySelector('.scroll').scrollLeft = 150")
+	g.Observe(window("board070", 1))
+	const results = `[...document.querySelectorAll('tbody tr')].find((r) =>
+		r.innerText.startsWith('board070')).children[5].innerText === '2'`
+	page.Wait("a result", strings.Replace(results, "children[5]", "children[4]", 1))
+	at := page.Do("document.querySelector('.scroll').scrollLeft")
+	if text := focused(page); text != `"next"` || at != "150" {
+		t.Errorf("the focus is on %s, the table scrolled by %s", text, at)
+	}
+	page.Key("Enter")
+	page.See("page 3 of 3")
+	if there := page.Do("document.activeElement !== document.body"); there != "true" {
+		t.Error("on the last page the focus is lost")
+	}
+
+	for range 3 {
+		g.compute(20)
+	}
+	page.Click("nav a[data-path='']")
+	page.Click("[data-program=mean] summary")
+	page.Wait("results", "document.querySelectorAll('[data-program=mean] tbody tr').length === 3")
+	page.Do("document.querySelector('[data-program=mean] tbody a').focus()")
+	link := page.Do("document.activeElement.href")
+	g.compute(21)
+	page.Wait("one more", "document.querySelectorAll('[data-program=mean] tbody tr').length === 4")
+	const place = "[...document.querySelectorAll('[data-program=mean] tbody a')].indexOf(document.activeElement)"
+	if now := page.Do("document.activeElement.href"); now != link || page.Do(place) != "1" {
+		t.Errorf("the focus was on %s, and is on %s, link %s of the table", link, now, page.Do(place))
+	}
+	page.Key("Enter")
+	page.See("Proof of a result")
+	page.Wait("the focus on the proof", "document.activeElement.id === 'main'")
+}
+
+// Whoever could not be logged out is told so.
+func TestLogoutWithoutConnection(t *testing.T) {
+	browser := testenv.Chromium(t)
+	g := newRig(t, nil)
+	g.online()
+	page := browser.Page()
+	page.Open(g.link(Viewer))
+	page.Wait("updates", live)
+	page.Offline(true)
+	page.Click("#logout")
+	page.See("You are still logged in. The key holder does not answer.")
+	page.Offline(false)
+	page.Click("#logout")
+	page.See("You are logged out.")
+}
