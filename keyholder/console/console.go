@@ -41,6 +41,7 @@ type Console struct {
 	listener net.Listener
 	cert     *tls.Certificate // nil: without TLS
 	name     string           // of the session's cookie
+	quiet    time.Duration    // after which updates have a sign of life
 
 	sessions sessions
 	limits   limits
@@ -59,7 +60,8 @@ type Console struct {
 // New listens where the configuration says, and reads what the database has of each series.
 // It fails if the address is taken, or if the certificate cannot be read.
 func New(ctx context.Context, o Options) (*Console, error) {
-	c := &Console{o: o, now: o.Now, log: o.Logger, files: assets(), receipts: make(chan given, maxGiven)}
+	c := &Console{o: o, now: o.Now, log: o.Logger, files: assets(), receipts: make(chan given, maxGiven),
+		quiet: quietTime}
 	if c.now == nil {
 		c.now = time.Now
 	}

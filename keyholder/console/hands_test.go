@@ -150,6 +150,31 @@ func TestTablesInHand(t *testing.T) {
 	page.Wait("the focus on the proof", "document.activeElement.id === 'main'")
 }
 
+// A browser has six connections to a host. Ten tabs of the page leave room for what each of them asks, and the one
+// that somebody looks at has what came while it was out of sight.
+func TestManyTabs(t *testing.T) {
+	browser := testenv.Chromium(t)
+	g := newRig(t, nil)
+	g.online()
+	g.compute(20)
+	first := browser.Page()
+	first.Open(g.link(Viewer))
+	first.Wait("updates", live)
+	first.Wait("the value", value(20))
+	for range 9 {
+		tab := first.Another()
+		tab.Front()
+		tab.Open("http://" + g.Address() + "/#/keys")
+		tab.See("Fingerprint of the key holder")
+	}
+	g.compute(21)
+	first.Front()
+	first.Wait("what came meanwhile", value(21))
+	first.Wait("updates", live)
+	g.compute(22)
+	first.Wait("what comes", value(22))
+}
+
 // Whoever could not be logged out is told so.
 func TestLogoutWithoutConnection(t *testing.T) {
 	browser := testenv.Chromium(t)
@@ -164,4 +189,29 @@ func TestLogoutWithoutConnection(t *testing.T) {
 	page.Offline(false)
 	page.Click("#logout")
 	page.See("You are logged out.")
+}
+
+// A connection that breaks without a sound is noticed: a page that hears nothing does not say that it is live.
+func TestDeafPage(t *testing.T) {
+	browser := testenv.Chromium(t)
+	g := newRig(t, nil)
+	g.quiet = 200 * time.Millisecond
+	g.online()
+	g.compute(20)
+	proxy := testrig.NewProxy(t, g.Address(), nil)
+	page := browser.Page()
+	_, secret, _ := strings.Cut(g.link(Viewer), "/#")
+	page.Open("http://" + proxy.Addr() + "/#" + secret)
+	page.Wait("updates", live)
+	page.Wait("the value", value(20))
+	page.Do("new Promise((done) => setTimeout(done, 1000))")
+	if still := page.Do(live); still != "true" {
+		t.Error("signs of life are not heard")
+	}
+	proxy.Set(testrig.Faults{Stall: true})
+	g.compute(21)
+	page.Wait("that the page knows", "document.querySelector('.live').textContent === 'no connection'")
+	proxy.Set(testrig.Faults{})
+	page.Wait("updates", live)
+	page.Wait("what came meanwhile", value(21))
 }

@@ -174,8 +174,9 @@ func (c *Console) streamsOf(s *session, add int) bool {
 }
 
 // stream sends updates as server-sent events, until the browser leaves or its session ends.
-// "results" has those of a fifth of a second, and how many were skipped; "alarms" says that
-// they changed, "boards" that what boards ask has; "demo" has events of the demo; "ended" says that the session has.
+// "hello" says after how many quiet milliseconds "alive" comes, so that a browser knows a dead connection; "results"
+// has those of a fifth of a second, and how many were skipped; "alarms" says that they changed, "boards" that what
+// boards ask has; "demo" has events of the demo; "ended" says that the session has.
 func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	s := current(r)
 	if !c.streamsOf(s, 1) {
@@ -191,10 +192,10 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	defer c.live.close(from)
 	out := events{w, http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "text/event-stream")
-	if !out.send("hello", struct{}{}) {
+	if !out.send("hello", map[string]int64{"quiet": c.quiet.Milliseconds()}) {
 		return
 	}
-	quiet := time.NewTicker(quietTime)
+	quiet := time.NewTicker(c.quiet)
 	defer quiet.Stop()
 	for {
 		select {

@@ -9,11 +9,14 @@ export class Refused extends Error {
   }
 }
 
+const answerWithin = 30000; // milliseconds
+
 async function ask(path, options) {
   let answer;
   try {
     // With a cache, Chromium would hold a question back until the same one before it has its answer.
-    answer = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options });
+    const signal = AbortSignal.timeout(answerWithin);
+    answer = await fetch(path, { credentials: 'same-origin', cache: 'no-store', signal, ...options });
   } catch {
     throw new Refused(0, 'The key holder does not answer. Does "hencedge results serve" run?');
   }
@@ -101,29 +104,63 @@ export const now = () => Date.now() + me.skew;
 export function follow(hear, state) {
   let source = null;
   let again = null;
+  let rest = null;
+  let deaf = null;
   let wait = 500;
+  let stopped = false;
+  const close = () => {
+    clearTimeout(again);
+    clearTimeout(deaf);
+    source?.close();
+    source = null;
+  };
+  const lost = () => {
+    close();
+    state(false);
+    again = setTimeout(reopen, wait);
+    wait = Math.min(wait * 2, 15000);
+  };
   const open = () => {
+    close();
+    let quiet = 15000; // after which the key holder gives a sign of life
+    deaf = setTimeout(lost, 3 * quiet); // a connection may break without a sound
     source = new EventSource('api/live');
-    for (const name of ['hello', 'results', 'alarms', 'boards', 'demo', 'ended']) {
+    for (const name of ['hello', 'results', 'alarms', 'boards', 'demo', 'alive', 'ended']) {
       source.addEventListener(name, (e) => {
         wait = 500;
-        if (name === 'hello') state(true);
-        hear(name, JSON.parse(e.data));
+        const data = JSON.parse(e.data);
+        if (name === 'hello') {
+          quiet = data.quiet;
+          state(true);
+        }
+        clearTimeout(deaf);
+        deaf = setTimeout(lost, 3 * quiet);
+        hear(name, data);
       });
     }
-    source.onerror = () => {
-      state(false);
-      source.close();
-      again = setTimeout(() => {
-        // A session that ended is found out by a request, since an EventSource has no status.
-        get('session').then(open, (e) => { if (e.status !== 401) open(); });
-      }, wait);
-      wait = Math.min(wait * 2, 15000);
-    };
+    source.onerror = lost;
+    looked();
   };
+  // A session that ended is found out by a request, since an EventSource has no status.
+  const reopen = () => get('session').then(() => stopped || open(), (e) => stopped || e.status === 401 || open());
+  // A browser has six connections to a host, for all its tabs, and a stream keeps one. A tab that nobody sees gives its
+  // stream back, and asks for what it missed when somebody looks at it again.
+  const looked = () => {
+    clearTimeout(rest);
+    if (document.hidden) rest = setTimeout(close, restAfter);
+    else if (!source) {
+      clearTimeout(again);
+      reopen();
+    }
+  };
+  document.addEventListener('visibilitychange', looked);
   open();
   return () => {
-    clearTimeout(again);
-    source?.close();
+    stopped = true;
+    document.removeEventListener('visibilitychange', looked);
+    clearTimeout(rest);
+    close();
   };
 }
+
+const restAfter = 5000; // milliseconds
