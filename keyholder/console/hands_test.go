@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -214,4 +215,79 @@ func TestDeafPage(t *testing.T) {
 	proxy.Set(testrig.Faults{})
 	page.Wait("updates", live)
 	page.Wait("what came meanwhile", value(21))
+}
+
+// On a phone one finger moves a chart, and two zoom it; what is below a finger stays there.
+func TestFingersOnChart(t *testing.T) {
+	browser := testenv.Chromium(t)
+	g := newRig(t, nil)
+	g.online()
+	for i := range 30 {
+		g.compute(20 + float64(i))
+	}
+	page := browser.Page()
+	page.Size(390, 844)
+	page.Open(g.link(Viewer))
+	page.Wait("a chart", "document.querySelector('[data-program=mean] .u-over')?.clientWidth > 200")
+	page.Click("[data-program=mean] .ranges button:nth-child(5)")
+	page.Do("new Promise((done) => setTimeout(done, 300))")
+	var at struct{ X, Y, Width, Height float64 }
+	must(t, json.Unmarshal([]byte(page.Do(
+		"document.querySelector('.u-over').getBoundingClientRect().toJSON()")), &at))
+	asked := func() (from, to float64) {
+		text := page.Do(`(() => {
+			const list = performance.getEntriesByType('resource').filter((e) => e.name.includes('api/series'));
+			const q = new URL(list[list.length - 1].name).searchParams;
+			return [Number(q.get('from') ?? 0), Number(q.get('to') ?? 0)];
+		})()`)
+		var got [2]float64
+		must(t, json.Unmarshal([]byte(text), &got))
+		return got[0], got[1]
+	}
+	x := func(share float64) testenv.Finger {
+		return testenv.Finger{X: at.X + share*at.Width, Y: at.Y + at.Height/2}
+	}
+	const away = "!document.querySelector('[data-program=mean] .ranges button:last-child').hidden"
+	count := func() string {
+		return page.Do("performance.getEntriesByType('resource').filter((e) => e.name.includes('api/series')).length")
+	}
+	settle := func(before string) {
+		page.Wait("points of the new range", "performance.getEntriesByType('resource').filter((e) => "+
+			"e.name.includes('api/series')).length > "+before)
+	}
+
+	// A tap is no move.
+	page.Touch("touchStart", x(0.5))
+	page.Touch("touchMove", x(0.51))
+	page.Touch("touchEnd")
+	if got := page.Do(away); got != "false" {
+		t.Error("a tap moves the chart")
+	}
+
+	before := count()
+	page.Touch("touchStart", x(0.2), x(0.8))
+	page.Touch("touchMove", x(0.1), x(0.9))
+	page.Touch("touchEnd")
+	settle(before)
+	page.Wait("a way back", away)
+	page.Do("new Promise((done) => setTimeout(done, 300))")
+	from, to := asked()
+	whole := 29 * 60_000.0 // 30 windows of a minute
+	if length := to - from; length < 0.7*whole || length > 0.8*whole {
+		t.Errorf("two fingers: %v of %v", length, whole)
+	}
+
+	before = count()
+	page.Touch("touchStart", x(0.3))
+	page.Touch("touchMove", x(0.8))
+	page.Touch("touchEnd")
+	settle(before)
+	page.Do("new Promise((done) => setTimeout(done, 300))")
+	from2, to2 := asked()
+	if moved := (from - from2) / (to - from); moved < 0.45 || moved > 0.55 || to2-from2 < 0.99*(to-from) ||
+		to2-from2 > 1.01*(to-from) {
+		t.Errorf("one finger: from %v to %v, then from %v to %v", from, to, from2, to2)
+	}
+	page.Click("[data-program=mean] .ranges button:last-child")
+	page.Wait("now", "!("+away+")")
 }

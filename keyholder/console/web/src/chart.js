@@ -89,7 +89,10 @@ export class Chart {
           this.show(from, to);
         }],
         setCursor: [(u) => this.o.point(u.cursor.idx === null || u.cursor.idx === undefined ? null : this.at(u.cursor.idx))],
-        ready: [(u) => u.over.addEventListener('dblclick', () => this.reset())],
+        ready: [(u) => {
+          u.over.addEventListener('dblclick', () => this.reset());
+          this.touch(u.over);
+        }],
       },
     }, this.data, this.place);
     this.scale();
@@ -186,6 +189,40 @@ export class Chart {
     this.last = last;
     this.o.moved(false);
     return this.load().catch(this.o.failed);
+  }
+
+  // touch lets a finger move the chart and two zoom it: what is below a finger stays there.
+  touch(over) {
+    const fingers = new Map(); // where each is, in shares of the width, and the second that it holds
+    const place = (e) => {
+      const { left, width } = over.getBoundingClientRect();
+      return Math.min(1, Math.max(0, (e.clientX - left) / width));
+    };
+    const hold = () => {
+      const [from, to] = this.range();
+      for (const f of fingers.values()) f.t = from + (to - from) * f.x;
+    };
+    over.addEventListener('pointerdown', (e) => {
+      if (e.pointerType !== 'touch' || fingers.size === 2) return;
+      fingers.set(e.pointerId, { x: place(e), down: place(e), t: 0 });
+      hold();
+    });
+    over.addEventListener('pointermove', (e) => {
+      const moved = fingers.get(e.pointerId);
+      if (!moved) return;
+      moved.x = place(e);
+      const [a, b] = fingers.values();
+      moved.far ||= Math.abs(moved.x - moved.down) > 0.02; // a finger that taps trembles
+      if (!moved.far) return;
+      const [from, to] = this.range();
+      const length = !b ? to - from : (b.t - a.t) / (b.x - a.x);
+      if (length > 0 && Number.isFinite(length)) this.show(a.t - length * a.x, a.t + length * (1 - a.x));
+    });
+    for (const end of ['pointerup', 'pointercancel']) {
+      over.addEventListener(end, (e) => {
+        if (fingers.delete(e.pointerId)) hold();
+      });
+    }
   }
 
   key(e) {
