@@ -33,10 +33,11 @@ type sealed struct {
 	told  time.Time           // when a failure was logged last
 }
 
-// Endings of the files of a result.
+// Endings of the files of a result, and of a file that is being written.
 const (
 	objectEnding  = ".cose"
 	receiptEnding = ".receipt"
+	halfEnding    = ".tmp"
 )
 
 // maxEarly bounds the receipts that wait for their results.
@@ -55,11 +56,18 @@ func openSealed(dir string, most int64) (*sealed, error) {
 	at := map[[32]byte]time.Time{}
 	for _, e := range list {
 		name, whole := strings.CutSuffix(e.Name(), objectEnding)
-		receipt := false
+		receipt, half := false, strings.HasSuffix(e.Name(), halfEnding)
 		if !whole {
 			name, receipt = strings.CutSuffix(e.Name(), receiptEnding)
 		}
 		info, err := e.Info()
+		if err == nil && (half || (whole || receipt) && info.Size() == 0) {
+			// The process was killed while it wrote, or the machine lost its power soon after that.
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		id, bad := parseID(name)
 		if !whole && !receipt || err != nil || bad != nil {
 			continue
@@ -131,12 +139,12 @@ func (s *sealed) add(id [32]byte, ending string, b []byte) error {
 		return nil // it had to make room for its own receipt
 	}
 	path := s.path(id, ending)
-	err := os.WriteFile(path+".tmp", b, 0o600)
+	err := os.WriteFile(path+halfEnding, b, 0o600)
 	if err == nil {
-		err = os.Rename(path+".tmp", path)
+		err = os.Rename(path+halfEnding, path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(path+".tmp"))
+		return errors.Join(err, os.Remove(path+halfEnding))
 	}
 	s.size[id] += int64(len(b))
 	s.sum += int64(len(b))
