@@ -359,6 +359,25 @@ func TestTLS(t *testing.T) {
 	must(t, <-ended)
 }
 
+// A link has a name that a browser can open, where the certificate or the configuration has one.
+func TestLinkHost(t *testing.T) {
+	for _, c := range []struct {
+		names        string
+		listen, want string
+	}{
+		{"console.example.org other.example.org", "0.0.0.0", "console.example.org"},
+		{"*.example.org console.example.org", "0.0.0.0", "console.example.org"},
+		{"*.example.net *.example.org", "home.example.org", "home.example.org"},
+		{"*.example.org", "home.example.net", "*.example.org"},
+		{"*.example.org", "0.0.0.0", "*.example.org"},
+		{"192.0.2.7", "0.0.0.0", "192.0.2.7"},
+	} {
+		if got := linkHost(strings.Fields(c.names), c.listen); got != c.want {
+			t.Errorf("%s, listening on %s: %s, want %s", c.names, c.listen, got, c.want)
+		}
+	}
+}
+
 // TestInviteStaysBesideTheState: who can write beside the state leads a link of root nowhere else.
 func TestInviteStaysBesideTheState(t *testing.T) {
 	g := newRig(t, nil)

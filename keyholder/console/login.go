@@ -15,6 +15,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -101,9 +103,22 @@ func pageURL(page *config.Console) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("console.cert: %s: %w", page.Cert, err)
 		}
-		host = names[0]
+		host = linkHost(names, host)
 	}
 	return (&url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}).String(), nil
+}
+
+// linkHost returns which of a certificate's names a link has: the first that is no pattern, or else the one to
+// listen on where a pattern covers it.
+func linkHost(names []string, listen string) string {
+	if i := slices.IndexFunc(names, func(n string) bool { return !strings.Contains(n, "*") }); i >= 0 {
+		return names[i]
+	}
+	_, domain, found := strings.Cut(listen, ".")
+	if found && slices.Contains(names, "*."+domain) {
+		return listen
+	}
+	return names[0]
 }
 
 // certificateNames returns the hosts that a certificate is for, at least one.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -204,6 +205,10 @@ or a certificate for a host name.`,
 			link, err := console.Invite(cfg, console.Role(role), passkey, now)
 			if err != nil {
 				return err
+			}
+			if strings.Contains(link, "*") {
+				a.Remark(`the page's certificate names hosts by a pattern: put this machine's name in the place of * ` +
+					`in the link, or into "listen" of the configuration`)
 			}
 			if conn, err := net.DialTimeout("tcp", cfg.Console.Listen, time.Second); err == nil {
 				conn.Close()
