@@ -76,6 +76,14 @@ func (b *browsing) shoot(name string) {
 	}
 }
 
+// phone looks at what is shown on a phone, where nothing may be wider than the screen.
+func (b *browsing) phone(name string) {
+	b.page.Size(390, 844)
+	b.page.Wait("that "+name+" is as wide as a phone", "document.documentElement.scrollWidth <= innerWidth")
+	b.shoot("phone-" + name)
+	b.page.Size(1280, 900)
+}
+
 // wrong tries a link that was never made, and pastes another one.
 func (b *browsing) wrong(*testscript.TestScript, []string) {
 	b.page.Open(b.url("#login=" + strings.Repeat("A", 43)))
@@ -85,6 +93,7 @@ func (b *browsing) wrong(*testscript.TestScript, []string) {
 	b.page.Click("form button")
 	b.page.See("make a new one with")
 	b.shoot("login")
+	b.phone("login")
 }
 
 func (b *browsing) login(ts *testscript.TestScript, args []string) {
@@ -241,6 +250,7 @@ func (b *browsing) proof(ts *testscript.TestScript, args []string) {
 		/to\s+cloud/.test(document.querySelector('[data-step=receipt]').innerText)`)
 	b.page.See("board/system")
 	b.shoot("proof")
+	b.phone("proof")
 	text := b.page.Do(`fetch(document.querySelector('a.button').href).then((r) => r.arrayBuffer()).then((a) =>
 		btoa(Array.from(new Uint8Array(a), (c) => String.fromCharCode(c)).join('')))`)
 	var quoted string
@@ -300,6 +310,7 @@ func (b *browsing) letIn(ts *testscript.TestScript, args []string) {
 		ts.Fatalf("the page asks about %s", shown)
 	}
 	b.shoot("board-question")
+	b.phone("board-question")
 	b.axe(ts, nil)
 	b.page.Click(".ask button[type=submit]")
 	if stays := b.page.Do("document.querySelector('.ask').checkValidity()"); stays != "false" {
