@@ -178,8 +178,8 @@ check-console: ## build the page again and compare it with what is committed (ne
 	  node build.mjs "$$out" && diff -r "$$out" ../assets && echo "check-console: nothing changed"
 
 .PHONY: bench-console
-bench-console: build ## time each view of the page in Chromium over 1,000,000 results of 10,001 series, and the server's memory
-	HENCEDGE_TEST_REQUIRE=chromium HENCEDGE_BENCH_PROGRAM=$(CURDIR)/bin/hencedge $(GO) test -run '^$$' -bench Browser -benchtime 20x -timeout 30m -v ./keyholder/console
+bench-console: build ## time each view of the page in Chromium over 1,000,000 results of 10,001 series, the server's memory, and the way of a result into the page
+	HENCEDGE_TEST_REQUIRE=chromium HENCEDGE_BENCH_PROGRAM=$(CURDIR)/bin/hencedge $(GO) test -run '^$$' -bench 'Browser|Live' -benchtime 20x -timeout 30m -v ./keyholder/console
 
 .PHONY: clean
 clean: ## remove what the targets made

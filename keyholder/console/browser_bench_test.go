@@ -55,6 +55,7 @@ func BenchmarkBrowser(b *testing.B) {
 		{"devices-by-delay", "fleet", `document.querySelector('[data-sort=delay]').click()`,
 			"document.querySelector('th[aria-sort]')?.innerText.startsWith('Delay')"},
 		{"alarms", "keys", clickOn("alarms"), drawn["alarms"]},
+		{"boards", "keys", clickOn("boards"), "document.querySelector('main').innerText.includes('no invitations')"},
 		{"keys", "fleet", clickOn("keys"), drawn["keys"]},
 		{"proof", "keys", fmt.Sprintf("location.hash = '#/proof?program=mean&device=&start_ns=%d'",
 			benchEnd.Add(-2*time.Second).UnixNano()), "document.querySelector('.now .value') !== null"},
@@ -81,6 +82,36 @@ func BenchmarkBrowser(b *testing.B) {
 	}
 	moveChart(b, page)
 	b.Log("memory of the server:", memory(b, serving))
+}
+
+// BenchmarkLive times the way of a result into an open page: from before it is made and stored until it is drawn.
+func BenchmarkLive(b *testing.B) {
+	if os.Getenv("HENCEDGE_BENCH_PROGRAM") == "" {
+		b.Skip("for \"make bench-console\"")
+	}
+	g := newRig(b, nil)
+	g.online()
+	g.compute(20)
+	page := testenv.Chromium(b).Page()
+	page.Open(g.link(Viewer))
+	page.Wait("updates", live)
+	page.Wait("the value", value(20))
+	var all []float64
+	for b.Loop() {
+		page.Do(`window.seen = new Promise((done) => new MutationObserver((_, o) => {
+			o.disconnect();
+			requestAnimationFrame(() => requestAnimationFrame(() => done(performance.timeOrigin + performance.now())));
+		}).observe(document.querySelector('.value'), { childList: true })); 1`)
+		begun := float64(time.Now().UnixMicro()) / 1000
+		g.compute(20)
+		drawn, err := strconv.ParseFloat(page.Do("seen"), 64)
+		must(b, err)
+		all = append(all, drawn-begun)
+	}
+	slices.Sort(all)
+	b.ReportMetric(all[len(all)/2], "ms")
+	b.ReportMetric(all[len(all)-1], "max-ms")
+	b.ReportMetric(0, "ns/op")
 }
 
 // memory returns what a process has in memory and had at most, in the words of Linux.
