@@ -55,9 +55,10 @@ func TestEvaluatorBuild(t *testing.T) {
 	}
 }
 
-// TestBoardBuild: the program for boards (build tags nobroker and nostore) links no broker and
-// no database. The one with them, as a control, does.
+// TestBoardBuild: the program for boards (build tags nobroker and nostore) links no broker, no
+// database, no page and nothing that makes passkeys and QR codes. The one with them, as a control, does.
 func TestBoardBuild(t *testing.T) {
+	const webauthn = "github.com/go-webauthn/webauthn/webauthn"
 	for _, c := range []struct {
 		tags, dep string
 		want      bool
@@ -66,7 +67,8 @@ func TestBoardBuild(t *testing.T) {
 		{"nobroker,nogpu", module + "/transport/broker", false},
 		{"", module + "/transport/broker", true},
 		{"nostore", module + "/keyholder/store", false}, {"nostore", module + "/keyholder/console", false},
-		{"nostore", "modernc.org/sqlite", false},
+		{"nostore", "modernc.org/sqlite", false}, {"nostore", webauthn, false}, {"", webauthn, true},
+		{"nostore", "rsc.io/qr/coding", false}, {"", "rsc.io/qr/coding", true},
 		{"evaluatoronly", "modernc.org/sqlite", false}, {"nostore", "github.com/jackc/pgx/v5", false},
 		{"", module + "/keyholder/store", true}, {"", "modernc.org/sqlite", true},
 		{"", "github.com/jackc/pgx/v5", true}, {"", module + "/keyholder/store/postgres", false},
