@@ -18,6 +18,7 @@ type Mode string
 const (
 	ModeSingle Mode = "single" // one prime per level, scale 2^26..2^29
 	ModePair   Mode = "pair"   // two primes per level, scale 2^50..2^55
+	ModeMixed  Mode = "mixed"  // Lower says how many at each level
 )
 
 // ParametersLiteral describes parameters, unchecked and serialisable; NewParameters
@@ -36,6 +37,10 @@ type ParametersLiteral struct {
 	// Alpha is the number of Q primes in a key-switching digit, at most len(P);
 	// 0 means len(P).
 	Alpha int `json:"alpha,omitempty"`
+	// Lower are the primes, 1 or 2, that rescaling from each of the levels 1..Depth drops, bottom first, in ModeMixed
+	// only. Where one and two take turns, a level has one and a half primes of almost 30 bits, and the scale of every
+	// other level is that of pairs.
+	Lower []int `json:"lower,omitempty"`
 	// Upper are the primes, 1 to 8, of each level above Depth, bottom first. These levels are
 	// for the steps of bootstrapping, each with a scale of its own.
 	Upper []int `json:"upper,omitempty"`
@@ -49,7 +54,7 @@ type ParametersLiteral struct {
 func (l ParametersLiteral) clone() ParametersLiteral {
 	l.Q, l.P = slices.Clone(l.Q), slices.Clone(l.P)
 	l.PsiQ, l.PsiP = slices.Clone(l.PsiQ), slices.Clone(l.PsiP)
-	l.Upper = slices.Clone(l.Upper)
+	l.Lower, l.Upper = slices.Clone(l.Lower), slices.Clone(l.Upper)
 	return l
 }
 
@@ -62,7 +67,7 @@ type paramData struct {
 	moduli        []cutrantt.Modulus
 	limbs         []int // 0, 1, ..., len(Q)+len(P)-1
 	counts        []int // limbs at each level
-	ppl           int   // primes per level up to Depth
+	ppl           int   // primes per level up to Depth, 0 in ModeMixed
 	logQ          []float64
 	logP          float64
 	scales        []float64
@@ -101,33 +106,13 @@ func NewParameters(lit ParametersLiteral) (Parameters, error) {
 	if lit.LogScale < 10 || lit.LogScale > 60 {
 		return bad("logScale = %d is outside 10..60", lit.LogScale)
 	}
-	d := &paramData{ppl: 1}
-	switch lit.Mode {
-	case ModeSingle:
-	case ModePair:
-		d.ppl = 2
-	default:
-		return bad("mode %q is neither %q nor %q", lit.Mode, ModeSingle, ModePair)
-	}
 	if len(lit.Q) > MaxPrimes || len(lit.P) > MaxPrimes {
 		return bad("%d and %d primes in Q and P, at most %d each", len(lit.Q), len(lit.P), MaxPrimes)
 	}
-	upper := 0
-	for _, n := range lit.Upper {
-		if n < 1 || n > 8 {
-			return bad("an upper level of %d primes, it must have 1 to 8", n)
-		}
-		upper += n
-	}
-	if lit.Depth < 0 || lit.Depth > MaxPrimes || len(lit.Q)-lit.Depth*d.ppl-upper < 1 {
-		return bad("depth %d with %d primes per level needs at least %d primes in Q, there are %d",
-			lit.Depth, d.ppl, lit.Depth*d.ppl+upper+1, len(lit.Q))
-	}
-	for level := range lit.Depth + 1 {
-		d.counts = append(d.counts, len(lit.Q)-upper-(lit.Depth-level)*d.ppl)
-	}
-	for _, n := range lit.Upper {
-		d.counts = append(d.counts, d.counts[len(d.counts)-1]+n)
+	d := &paramData{}
+	var err error
+	if d.ppl, d.counts, err = levelCounts(&lit); err != nil {
+		return bad("%w", err)
 	}
 	if err := fillRoots(&lit); err != nil {
 		return bad("%w", err)
@@ -149,6 +134,50 @@ func NewParameters(lit ParametersLiteral) (Parameters, error) {
 		}
 	}
 	return Parameters{d}, nil
+}
+
+// levelCounts checks the levels and returns the primes per level, 0 in ModeMixed, and the limbs at each level.
+func levelCounts(lit *ParametersLiteral) (ppl int, counts []int, err error) {
+	if lit.Depth < 0 || lit.Depth > MaxPrimes {
+		return 0, nil, fmt.Errorf("depth %d is outside 0..%d", lit.Depth, MaxPrimes)
+	}
+	lower := lit.Lower
+	switch lit.Mode {
+	case ModeSingle:
+		ppl = 1
+	case ModePair:
+		ppl = 2
+	case ModeMixed:
+	default:
+		return 0, nil, fmt.Errorf("mode %q is none of %q, %q and %q", lit.Mode, ModeSingle, ModePair, ModeMixed)
+	}
+	switch {
+	case ppl > 0 && lower != nil:
+		return 0, nil, fmt.Errorf("lower levels of their own need mode %q", ModeMixed)
+	case ppl > 0:
+		lower = slices.Repeat([]int{ppl}, lit.Depth)
+	case len(lower) != lit.Depth:
+		return 0, nil, fmt.Errorf("%d lower levels for depth %d", len(lower), lit.Depth)
+	}
+	counts = []int{len(lit.Q)}
+	for i, n := range slices.Concat(lower, lit.Upper) {
+		switch {
+		case i < len(lower) && (n < 1 || n > 2):
+			return 0, nil, fmt.Errorf("a lower level of %d primes, it must have 1 or 2", n)
+		case n < 1 || n > 8:
+			return 0, nil, fmt.Errorf("an upper level of %d primes, it must have 1 to 8", n)
+		}
+		counts[0] -= n
+		counts = append(counts, n)
+	}
+	if counts[0] < 1 {
+		return 0, nil, fmt.Errorf("depth %d and %d upper levels need at least %d primes in Q, there are %d", lit.Depth,
+			len(lit.Upper), len(lit.Q)-counts[0]+1, len(lit.Q))
+	}
+	for i := range counts[1:] {
+		counts[i+1] += counts[i]
+	}
+	return ppl, counts, nil
 }
 
 // MaxPrimes bounds the number of primes in each of Q and P.
@@ -259,8 +288,7 @@ func (d *paramData) derive() {
 		if level == 0 {
 			break
 		}
-		limbs := d.counts[level]
-		dropped := new(big.Float).SetPrec(256).SetInt(product(lit.Q[limbs-d.ppl : limbs]))
+		dropped := new(big.Float).SetPrec(256).SetInt(product(lit.Q[d.counts[level-1]:d.counts[level]]))
 		s.Mul(s, s).Quo(s, dropped)
 	}
 	d.securityBound, _ = SecurityBound(lit.LogN, 128, false)
@@ -269,19 +297,21 @@ func (d *paramData) derive() {
 
 // hash is the hash that Parameters.Hash describes.
 func (l *ParametersLiteral) hash() [32]byte {
-	ppl, insecure := 1, 0
-	if l.Mode == ModePair {
-		ppl = 2
-	}
+	ppl, insecure := map[Mode]int{ModeSingle: 1, ModePair: 2}[l.Mode], 0
 	if l.Insecure {
 		insecure = 1
 	}
-	b := []byte("hencedge/params/v1\x00")
+	version := 1
 	words := []int{l.LogN, l.LogScale, ppl, l.Depth, l.Alpha, insecure, len(l.Q), len(l.P)}
-	if len(l.Upper) > 0 {
-		b = []byte("hencedge/params/v2\x00")
+	if len(l.Upper) > 0 || l.Mode == ModeMixed {
+		version = 2
 		words = append(append(words, len(l.Upper)), l.Upper...)
 	}
+	if l.Mode == ModeMixed {
+		version = 3
+		words = append(words, l.Lower...)
+	}
+	b := fmt.Appendf(nil, "hencedge/params/v%d\x00", version)
 	for _, v := range words {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}

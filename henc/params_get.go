@@ -28,7 +28,7 @@ func (p Parameters) N() int {
 // Slots is the number of complex slots, N/2.
 func (p Parameters) Slots() int { return p.N() / 2 }
 
-// Mode is single or pair rescaling.
+// Mode is single, pair or mixed rescaling.
 func (p Parameters) Mode() Mode { return p.data().lit.Mode }
 
 // LogScale is log2 of the default scale.
@@ -64,7 +64,8 @@ func (p Parameters) UpperLevels() int { return len(p.data().lit.Upper) }
 // Depth is the highest level that messages are encrypted at: MaxLevel without UpperLevels.
 func (p Parameters) Depth() int { return p.MaxLevel() - p.UpperLevels() }
 
-// PrimesPerLevel is how many primes one rescaling drops below UpperLevels, 1 or 2.
+// PrimesPerLevel is how many primes one rescaling drops below UpperLevels, 1 or 2; 0 where that differs from level to
+// level.
 func (p Parameters) PrimesPerLevel() int { return p.data().ppl }
 
 // LimbsAt is the number of limbs of a polynomial at level; 0 where level is not
@@ -191,7 +192,8 @@ func (p Parameters) Equal(o Parameters) bool { return p.Hash() == o.Hash() }
 // logScale, primes per level, depth, alpha, insecure (0 or 1), len(Q), len(P), and
 // for each prime of Q and then of P the prime and its root psi. The name is left
 // out. With upper levels the text ends in "v2", and their number and the primes of each
-// follow len(P). The zero Parameters have the zero hash.
+// follow len(P). In ModeMixed it ends in "v3", primes per level are 0, and the primes of each lower level follow
+// those of the upper ones. The zero Parameters have the zero hash.
 func (p Parameters) Hash() [32]byte { return p.data().hash }
 
 // CheckLevel fails with ErrLevel unless level is in 0..MaxLevel.

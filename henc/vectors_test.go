@@ -3,6 +3,7 @@ package henc
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"math/bits"
 	"os"
 	"strings"
@@ -20,6 +21,7 @@ type setVector struct {
 	LogN           int       `json:"log_n"`
 	LogScale       int       `json:"log_scale"`
 	PrimesPerLevel int       `json:"primes_per_level"`
+	Lower          []int     `json:"lower,omitempty"`
 	Depth          int       `json:"depth"`
 	Upper          []int     `json:"upper,omitempty"`
 	Alpha          int       `json:"alpha"`
@@ -37,12 +39,13 @@ func makeParameters(t *testing.T) (file struct {
 	Sets    []setVector `json:"sets"`
 }) {
 	file.Comment = "The named parameter sets of docs/parameters.md. psi_q[i] is the pinned 2N-th root of unity " +
-		"modulo q[i], psi_p[i] modulo p[i]; upper are the primes of each level above depth; scale_of_level[l] is the " +
-		"scale of a fresh ciphertext at level l. Hashes are hexadecimal."
+		"modulo q[i], psi_p[i] modulo p[i]; lower are the primes of each level from 1 to depth, where " +
+		"primes_per_level is 0, upper those of each level above depth; scale_of_level[l] is the scale of a fresh " +
+		"ciphertext at level l. Hashes are hexadecimal."
 	for _, l := range namedSets {
 		p := mustNamed(t, l.Name)
 		hash := p.Hash()
-		v := setVector{l.Name, l.LogN, l.LogScale, p.PrimesPerLevel(), l.Depth, l.Upper, l.Alpha, l.Insecure,
+		v := setVector{l.Name, l.LogN, l.LogScale, p.PrimesPerLevel(), l.Lower, l.Depth, l.Upper, l.Alpha, l.Insecure,
 			l.Q, l.PsiQ, append([]uint32{}, l.P...), append([]uint32{}, l.PsiP...), nil, hex.EncodeToString(hash[:])}
 		for level := range p.MaxLevel() + 1 {
 			v.Scales = append(v.Scales, p.ScaleAt(level))
@@ -70,9 +73,12 @@ func TestNamedSetsTable(t *testing.T) {
 		}
 		base := p.LimbsAt(0)
 		chain := sizes(l.Q[:base])
-		if p.PrimesPerLevel() == 2 {
+		switch {
+		case l.Mode == ModeMixed:
+			chain += "; levels of " + levels(p, l.Depth)
+		case p.PrimesPerLevel() == 2:
 			chain += fmt.Sprintf(", %d pairs of %d", l.Depth, l.LogScale)
-		} else if p.MaxLevel() > 0 {
+		case p.MaxLevel() > 0:
 			chain += ", " + sizes(l.Q[base:p.LimbsAt(l.Depth)])
 		}
 		if top := p.MaxLevel(); len(l.Upper) > 0 {
@@ -84,6 +90,23 @@ func TestNamedSetsTable(t *testing.T) {
 			t.Errorf("the document lacks %q", row)
 		}
 	}
+}
+
+// levels lists log2 of what rescaling from each level up to the depth drops, equal ones together.
+func levels(p Parameters, depth int) string {
+	var parts []string
+	for level := 1; level <= depth; {
+		size, n := math.Round(math.Log2(p.RescaleFactor(level))), 0
+		for ; level <= depth && math.Round(math.Log2(p.RescaleFactor(level))) == size; level++ {
+			n++
+		}
+		part := fmt.Sprint(size)
+		if n > 1 {
+			part += fmt.Sprintf(" x %d", n)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // sizes lists the bit lengths of primes, equal ones together.

@@ -15,23 +15,26 @@ class Set:
         self.n = 1 << self.log_n
         self.per_level, self.depth, self.alpha = entry["primes_per_level"], entry["depth"], entry["alpha"]
         self.insecure, self.upper = entry["insecure"], entry.get("upper", [])
+        self.mixed = "lower" in entry
+        self.lower = entry.get("lower", [self.per_level] * self.depth)
         self.q, self.p = entry["q"], entry["p"]
         self.psi = dict(zip(entry["q"] + entry["p"], entry["psi_q"] + entry["psi_p"]))
         self.hash = self.digest()
 
     def digest(self):
         words = [self.log_n, self.log_scale, self.per_level, self.depth, self.alpha, self.insecure, len(self.q), len(self.p)]
-        version = b"v2" if self.upper else b"v1"
-        if self.upper:
+        version = b"v3" if self.mixed else b"v2" if self.upper else b"v1"
+        if self.upper or self.mixed:
             words += [len(self.upper)] + self.upper
+        if self.mixed:
+            words += self.lower
         b = b"hencedge/params/" + version + b"\0" + struct.pack("<%dI" % len(words), *words)
         for prime in self.q + self.p:
             b += struct.pack("<2I", prime, self.psi[prime])
         return hashlib.sha256(b).digest()
 
     def primes(self, level):
-        below = len(self.q) - sum(self.upper) - max(self.depth - level, 0) * self.per_level
-        return self.q[:below + sum(self.upper[:max(level - self.depth, 0)])]
+        return self.q[:len(self.q) - sum((self.lower + self.upper)[level:])]
 
     def product(self, level):
         return math.prod(self.primes(level))
