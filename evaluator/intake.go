@@ -239,7 +239,7 @@ func (p *pipeline) ciphertext(src *source, obj *transport.Object) (*engine.Ciphe
 			return nil, err
 		}
 	}
-	return p.engine.Receive(src.hash, obj.Body)
+	return p.engine.Receive(src.hash, obj.Body, engine.Turn{Layout: src.layout, Place: int(m.Place)})
 }
 
 // inTime refuses readings that were made after their epoch's overlap ended.

@@ -100,7 +100,7 @@ func TestSetFails(t *testing.T) {
 		t.Fatal("a run that fails has a result")
 	}
 	read := r.window("d1", "count", 1, epoch, numbers(8, 1, 1), numbers(8, 0, 0))
-	data, err := p.engine.Receive(r.ctx.Parameters().Hash(), read.body)
+	data, err := p.engine.Receive(r.ctx.Parameters().Hash(), read.body, engine.Turn{})
 	if err != nil {
 		t.Fatal(err)
 	}

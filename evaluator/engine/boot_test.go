@@ -54,7 +54,7 @@ func (h bootHolder) run(e *Engine, c *program.Circuit, x []float64) (float64, er
 		return 0, err
 	}
 	params := ctx.Parameters().Hash()
-	in, err := e.Receive(params, body)
+	in, err := e.Receive(params, body, Turn{})
 	if err != nil {
 		return 0, err
 	}

@@ -62,9 +62,10 @@ func (e *Engine) newLane(first *henc.Context, keys []Keys) (*lane, error) {
 	return l, nil
 }
 
-// Receive reads a ciphertext of the parameters with this hash onto a device.
-func (e *Engine) Receive(params [32]byte, body []byte) (*Ciphertext, error) {
-	return e.lanes[params].receive(body)
+// Receive reads a ciphertext of the parameters with this hash onto the device whose turn it is. Each turn that it is
+// called with takes a little memory, so layout and place must be those of a stream that was configured.
+func (e *Engine) Receive(params [32]byte, body []byte, turn Turn) (*Ciphertext, error) {
+	return e.lanes[params].receive(body, turn)
 }
 
 // Run runs a circuit, or a set of them with a result for each, on the device on which most

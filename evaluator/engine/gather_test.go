@@ -283,7 +283,7 @@ func (r *rig) all(n int, spoilt map[int]bool) (failed int) {
 		if r.mixed && rand.IntN(2) == 0 {
 			c, want = r.set, r.want[window][1:]
 		}
-		ct, err := r.e.Receive(parameters(r.t).Hash(), r.bodies[window])
+		ct, err := r.e.Receive(parameters(r.t).Hash(), r.bodies[window], Turn{})
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -22,19 +22,33 @@ type lane struct {
 
 	mu       sync.Mutex
 	devices  []*device // in use, at least one
-	turn     int       // of receive
-	ties     int       // of nearest; if both counted one turn, every window could go to one device
-	spare    *device   // on the processor; nil until it is needed
+	turns    map[Turn]uint
+	ties     int     // of nearest; if both counted one turn, every window could go to one device
+	spare    *device // on the processor; nil until it is needed
 	fallback role.Fallback[*device]
 }
+
+// Turn names windows with which the devices take turns: those of one layout at one place. Windows at different places
+// are added up, and an item is as full as its device has windows at every place.
+//
+//   - With one turn for all windows a device would get more of one place and fewer of another.
+//   - With one for all layouts at a place, boards that send two streams in turn would have one of them on the first
+//     device from half of the places and on the second from the others.
+type Turn struct {
+	Layout [32]byte
+	Place  int
+}
+
+// packing is the turn of packs.
+var packing = Turn{Place: -1}
 
 // maxAttempts bounds how often a job is tried when devices fail.
 const maxAttempts = 4
 
-// receive reads a ciphertext onto the next device.
-func (l *lane) receive(body []byte) (*Ciphertext, error) {
+// receive reads a ciphertext onto the device whose turn it is.
+func (l *lane) receive(body []byte, turn Turn) (*Ciphertext, error) {
 	ct := &Ciphertext{body: body, lies: map[*device]*henc.Ciphertext{}}
-	err := l.attempt(l.next(), func(d *device) error {
+	err := l.attempt(l.next(turn), func(d *device) error {
 		_, err := ct.on(d, false)
 		return err
 	})
@@ -44,12 +58,16 @@ func (l *lane) receive(body []byte) (*Ciphertext, error) {
 	return ct, err
 }
 
-// next returns the device whose turn it is.
-func (l *lane) next() *device {
+// next returns the device whose turn it is. Turns at neighbouring places begin with different devices, and those of
+// all layouts at a place with the same one, since programs read windows of several streams together.
+func (l *lane) next(turn Turn) *device {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn++
-	return l.devices[l.turn%len(l.devices)]
+	if l.turns == nil {
+		l.turns = map[Turn]uint{}
+	}
+	l.turns[turn]++
+	return l.devices[(l.turns[turn]+uint(turn.Place))%uint(len(l.devices))]
 }
 
 // nearest returns the device that holds most of the inputs. Among equals it takes turns.
@@ -93,8 +111,8 @@ func (l *lane) replace(d *device, cause error) (*device, error) {
 		l.o.OnFallback()
 		return l.processor()
 	case at < 0: // another job noticed it first
-		l.turn++
-		return l.devices[l.turn%len(l.devices)], nil
+		l.ties++
+		return l.devices[l.ties%len(l.devices)], nil
 	}
 	l.o.OnFallback()
 	put := func(next *device, err error) (*device, error) {

@@ -173,7 +173,7 @@ func (r *mergeRig) jobs(n int, choose func(i int, j *mergeJob)) []*mergeJob {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		data, err := r.e.Receive(p.Hash(), body)
+		data, err := r.e.Receive(p.Hash(), body, Turn{})
 		if err != nil {
 			r.t.Fatal(err)
 		}

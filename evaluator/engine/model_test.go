@@ -93,7 +93,7 @@ func TestModel(t *testing.T) {
 			row = append(row, must(strconv.Atoi(word))(t))
 		}
 		ct := must(enc.Encrypt(must(steps.Encode(ctx, c.Plan().Code, row))(t), nil))(t)
-		in := must(e.Receive(base.Parameters().Hash(), must(base.MarshalCiphertext(ctx.Scaled(ct)))(t)))(t)
+		in := must(e.Receive(base.Parameters().Hash(), must(base.MarshalCiphertext(ctx.Scaled(ct)))(t), Turn{}))(t)
 		inputs := map[program.Input]*Ciphertext{c.Inputs()[0]: in}
 		r := must(e.RunWhole(c, Keys{Evaluation: keys}.Ref(), inputs))(t)
 		if n := int64(len(r.Body)); n > c.ResultBytes() || n < c.ResultBytes()*99/100 {

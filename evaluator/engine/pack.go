@@ -15,7 +15,7 @@ import (
 func (e *Engine) Pack(params [32]byte, key transport.KeyRef, bodies [][]byte, spots []program.Spots) (body []byte,
 	at []int, err error) {
 	l := e.lanes[params]
-	err = l.attempt(l.next(), func(d *device) error {
+	err = l.attempt(l.next(packing), func(d *device) error {
 		results := make([]*henc.Ciphertext, 0, len(bodies))
 		defer func() {
 			for _, ct := range results {

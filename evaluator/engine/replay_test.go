@@ -41,7 +41,7 @@ func TestReplaysOnGPU(t *testing.T) {
 		if c != reads(r.set) {
 			want = r.want[window][:1]
 		}
-		ct, err := r.e.Receive(ctx.Parameters().Hash(), r.bodies[window])
+		ct, err := r.e.Receive(ctx.Parameters().Hash(), r.bodies[window], Turn{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestReplaysOnGPU(t *testing.T) {
 	}
 	// A result that somebody has, while the next job comes.
 	last := p.made[mostReplays-1]
-	ct, err := r.e.Receive(ctx.Parameters().Hash(), r.bodies[0])
+	ct, err := r.e.Receive(ctx.Parameters().Hash(), r.bodies[0], Turn{})
 	if err != nil {
 		t.Fatal(err)
 	}

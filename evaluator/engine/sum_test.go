@@ -30,7 +30,7 @@ func (r *rig) fleetCircuit() *program.Circuit {
 func (r *rig) add(s *Sum, c *program.Circuit, n int) {
 	r.t.Helper()
 	for range n {
-		ct, err := r.e.Receive(c.Parameters().Hash(), r.bodies[0])
+		ct, err := r.e.Receive(c.Parameters().Hash(), r.bodies[0], Turn{})
 		if err != nil {
 			r.t.Fatal(err)
 		}
