@@ -134,7 +134,8 @@ type rig struct {
 	results chan *transport.Object
 	refused chan string
 	events  chan Event
-	event   Event // of the latest result
+	event   Event   // of the latest result
+	early   []Event // of packs that the test has not looked at
 	stop    func()
 	ended   chan error
 }

@@ -118,7 +118,7 @@ const (
 	stageJoin           // the jobs that the window completes
 	stageWait           // of a job, until its computation starts
 	stageCompute        // the circuit, and its result read back and packed
-	stageOrder          // until earlier results of the program are made, with a store
+	stageOrder          // until earlier results of the program are made, with a store; of a pack, those before it
 	stagePack           // until its pack is full or due, and made; packed results only
 	stageSeal           // number, header, signature
 	stagePublish        // until the broker has acknowledged the result, or the store has it

@@ -60,8 +60,16 @@ func (p *pipeline) resultMeta(j *job, c *program.Circuit, out program.Output) tr
 //
 //   - A pack leaves when it has size results, when its first one has waited for within, and
 //     at a stop.
-//   - Results enter a pack in the order of their programs, and are numbered in that order.
-//     The packs of a key are published in their order, so the order of a program holds.
+//   - Results enter a pack in the order of their programs. The packs of a key are numbered, with
+//     their results, and handed over in the order in which they were closed, so the order of a
+//     program holds: of its results under one key, numbers grow from each to the next that is handed
+//     over, and only a pack that failed after it was numbered leaves a gap. A pack waits twice for
+//     the one before it: until that has its numbers, and until it is handed over or failed. It is
+//     added up before and signed between, at the same time as others.
+//   - At the end of ctx, which is the same for all packs, no pack overtakes one that was given up:
+//     after a restart the results of both are made again, in order.
+//   - Packs under different keys do not wait for each other. They share one series of numbers of
+//     packs, so these may leave in another order.
 //   - A job whose result is in a pack ends when the pack is published: with a store, its
 //     windows stay until then.
 type packs struct {
@@ -113,7 +121,7 @@ func (k *packs) add(ctx context.Context, e *packed) error {
 
 // begin opens a pack; mu is held.
 func (k *packs) begin(ctx context.Context, key transport.KeyRef) *pack {
-	p := &pack{key: key, at: map[engine.Origin]int{}, over: make(chan struct{})}
+	p := &pack{key: key, at: map[engine.Origin]int{}, numbered: make(chan struct{}), over: make(chan struct{})}
 	k.open[key] = p
 	p.timer = time.AfterFunc(k.within, func() {
 		k.mu.Lock()
@@ -136,7 +144,7 @@ func (k *packs) close(p *pack) *pack {
 	p.timer.Stop()
 	delete(k.open, p.key)
 	if last := k.last[p.key]; last != nil {
-		p.after = last.over
+		p.numberedAfter, p.after = last.numbered, last.over
 	}
 	k.last[p.key] = p
 	return p
@@ -182,8 +190,9 @@ type pack struct {
 	at     map[engine.Origin]int // the place in bodies
 	places program.Places
 	timer  *time.Timer
-	after  chan struct{} // closed when the pack before it is over; nil: there is none
-	over   chan struct{} // closed when this one is
+	// Closed when the pack before it has its numbers and when it is published, or will never be; nil: there is none.
+	numberedAfter, after chan struct{}
+	numbered, over       chan struct{} // the same of this one
 }
 
 // add adds a result, or reports that there is no room.
@@ -217,8 +226,8 @@ type packed struct {
 
 // publishPack seals a pack and hands it over, and ends the jobs of its results.
 func (s *Service) publishPack(ctx context.Context, p *pack) {
-	defer close(p.over)
 	sealed, metas, err := s.sealPack(ctx, p)
+	close(p.over) // what follows needs no order
 	for i, e := range p.results {
 		s.custody.finish(ctx, e.job, err)
 		if err != nil {
@@ -246,49 +255,64 @@ func (s *Service) publishPack(ctx context.Context, p *pack) {
 // sealPack makes one ciphertext of the results of a pack and hands it over after the pack
 // before it.
 func (s *Service) sealPack(ctx context.Context, p *pack) (*result, []transport.Meta, error) {
+	numbered := sync.OnceFunc(func() { close(p.numbered) })
+	defer numbered()
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("not packed before the stop timeout: %w", err)
 	}
 	params := p.results[0].circuit.Parameters().Hash()
 	body, at, err := s.engine.Pack(params, p.key, p.bodies, p.spots)
-	if p.after != nil {
-		select {
-		case <-p.after:
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		}
+	if e := await(ctx, p.numberedAfter); e != nil {
+		return nil, nil, e
 	}
 	if err != nil {
-		return nil, nil, err
+		numbered()
+		return nil, nil, cmp.Or(await(ctx, p.after), err)
 	}
-	var metas []transport.Meta
-	jobs := make([]*job, len(p.results))
+	start := time.Now()
+	metas, jobs := make([]transport.Meta, len(p.results)), make([]*job, len(p.results))
 	for i, e := range p.results {
 		jobs[i] = e.job
 		s.stages.since(stagePack, e.entered)
+		out := e.circuit.Output()
+		out.Slot = at[p.at[e.of]]
+		out = out.At(e.spot, e.circuit.Spots().Places, e.circuit.Parameters().Slots())
+		metas[i] = s.resultMeta(e.job, e.circuit, out)
+		metas[i].KeyID, metas[i].KeyEpoch = p.key.ID, p.key.Epoch
 	}
+	_, number := s.state.Sequence("result " + transport.PackProgram)
+	numbered()
 	r, err := s.custody.publishPack(ctx, jobs, func() (*result, []transport.Meta, error) {
-		defer s.stages.since(stageSeal, time.Now())
-		for _, e := range p.results {
-			out := e.circuit.Output()
-			out.Slot = at[p.at[e.of]]
-			out = out.At(e.spot, e.circuit.Spots().Places, e.circuit.Parameters().Slots())
-			m := s.resultMeta(e.job, e.circuit, out)
-			m.KeyID, m.KeyEpoch = p.key.ID, p.key.Epoch
-			metas = append(metas, m)
-		}
+		var sealed transport.Sealed
 		header, packed, err := transport.MarshalPack(metas, body)
-		if err != nil {
-			return nil, nil, fmt.Errorf("seal pack: %w", err)
+		if err == nil {
+			header.Sequence = number
+			sealed, err = transport.SealToSend(header, packed, 0, s.signer)
 		}
-		_, header.Sequence = s.state.Sequence("result " + transport.PackProgram)
-		sealed, err := transport.SealToSend(header, packed, 0, s.signer)
+		s.stages.since(stageSeal, start)
+		start = time.Now()
+		if e := await(ctx, p.after); e != nil {
+			return nil, nil, e
+		}
+		s.stages.since(stageOrder, start)
 		if err != nil {
 			return nil, nil, fmt.Errorf("seal pack: %w", err)
 		}
 		return &result{s.packTopic(), header, sealed}, metas, nil
 	})
 	return r, metas, err
+}
+
+// await returns when before is closed or nil. It fails if ctx is over, even if before is closed: the pack before may
+// have been given up because of that.
+func await(ctx context.Context, before <-chan struct{}) error {
+	if before != nil {
+		select {
+		case <-before:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
 }
 
 // packTopic returns where packs are published.

@@ -38,6 +38,7 @@ type checker struct {
 	bytes    atomic.Int64   // of messages that carried results
 	one      atomic.Int64   // K
 	copying  sync.WaitGroup // objects of kept that are still to be copied
+	taking   sync.WaitGroup // packs that are still to be checked
 
 	mu      sync.Mutex
 	kept    []*kept
@@ -273,9 +274,21 @@ func (c *checker) window(id [32]byte) (sent, bool) {
 	return w, ok
 }
 
-// take takes a chunk of a result. It keeps nothing of payload.
+// take takes a chunk of a result. It keeps nothing of payload. Packs have hundreds of results and are published one
+// after the other, so they are checked while the service goes on, as it would behind a broker.
 func (c *checker) take(topic string, payload []byte) {
 	at := time.Now()
+	if c.bed.o.Pack == 0 {
+		c.check(topic, payload, at)
+		return
+	}
+	var own []byte
+	spend(&c.outside.checking, func() { own = bytes.Clone(payload) })
+	c.taking.Go(func() { c.check(topic, own, at) })
+}
+
+// check is take for a chunk that came at a time.
+func (c *checker) check(topic string, payload []byte, at time.Time) {
 	spend(&c.outside.checking, func() {
 		if err := c.chunk(topic, payload, at); err != nil {
 			c.fail(fmt.Errorf("result on %s: %w", topic, err))

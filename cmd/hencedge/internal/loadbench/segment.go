@@ -295,6 +295,7 @@ func (h *house) drain(ctx context.Context) error {
 
 // extra fails if more results came than the windows explain.
 func (h *house) extra(want int64) error {
+	h.checker.taking.Wait()
 	if got, _ := h.checker.counts(); got > want {
 		return fmt.Errorf("%d results came, want %d", got, want)
 	}
