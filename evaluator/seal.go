@@ -303,7 +303,7 @@ func (s *Service) sealPack(ctx context.Context, p *pack) (*result, []transport.M
 	return r, metas, err
 }
 
-// await returns when before is closed or nil. It fails if ctx is over, even if before is closed: the pack before may
+// await returns when before is closed or nil. It fails if ctx is over, even if before is closed: what came before may
 // have been given up because of that.
 func await(ctx context.Context, before <-chan struct{}) error {
 	if before != nil {

@@ -451,17 +451,14 @@ func (d *stored) putSum(ctx context.Context, j *job, r *result) error {
 	return d.store.Results.PutFleet(ctx, name, j.ids(), r.topic, r.sealed.Bytes)
 }
 
+// enter fails once ctx is over, even if the job before has ended: that may have been given up because of ctx, and its
+// result, made after a restart, would come behind this one.
 func (d *stored) enter(ctx context.Context, j *job) error {
 	if j.after == nil {
 		return nil
 	}
 	defer d.p.stages.since(stageOrder, time.Now())
-	select {
-	case <-j.after:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return await(ctx, j.after)
 }
 
 // entered lets the next job of the program enter. What the job holds is let go when its

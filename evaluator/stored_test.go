@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
@@ -335,6 +336,22 @@ func TestFloodIsTold(t *testing.T) {
 	}
 	if !take("d1", 4) {
 		t.Error("the flood is refused although there is room again")
+	}
+}
+
+// TestNothingOvertakesAtTheStopTimeout: a result does not go out behind one that was given up, whose windows make it
+// at the next start.
+func TestNothingOvertakesAtTheStopTimeout(t *testing.T) {
+	cfg := storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp")))
+	r := newRig(t, cfg)
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	before := make(chan struct{})
+	close(before)
+	for range 100 { // whichever a select would choose
+		if err := r.service.custody.enter(over, &job{after: before}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("after a job that was given up: %v", err)
+		}
 	}
 }
 
