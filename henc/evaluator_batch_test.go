@@ -172,28 +172,39 @@ func (r *batchRig) decrypt(t *testing.T) {
 	}
 }
 
-// TestMulSumRescale: a sum of products with a rest decrypts to that under each item's key, one product alone is
-// MulRescale's residue by residue, and the operands do not change.
+// TestMulSumRescale: a sum of products and multiples decrypts to that under each item's key. One product alone is
+// MulRescale's residue by residue, multiples alone are those of MulConst, Add and Rescale, and a constant is that of
+// AddConst. The operands do not change.
 func TestMulSumRescale(t *testing.T) {
 	for _, n2 := range []int{16, 1} {
 		r := newBatchRig(t, "toy", n2)
 		before := residuesOf(t, r.ctx, r.apart.At(0))
-		rest := must(r.be.MulConst(r.others, 0.5, r.apart.Scale()))(t)
+		half := henc.Multiple{Of: r.others, By: 0.5, Scale: r.apart.Scale()}
 		for where, a := range map[string]group{"apart": r.apart, "joined": r.joined} {
-			got := must(r.be.MulSumRescale([][2]group{{a, r.others}, {r.others, r.others}, {a, a}}, rest))(t)
-			bare := must(r.be.MulSumRescale([][2]group{{a, r.others}}, nil))(t)
+			products := [][2]group{{a, r.others}, {r.others, r.others}, {a, a}}
+			got := must(r.be.MulSumRescale(products, []henc.Multiple{half}, 0.25))(t)
 			alone := must(r.be.MulRescale(a, r.others))(t)
 			if got.Level() != alone.Level() || got.Scale() != alone.Scale() {
 				t.Errorf("%s: level %d, scale %g", where, got.Level(), got.Scale())
 			}
+			third := henc.Multiple{Of: a, By: -3, Scale: r.apart.Scale()}
+			multiples := must(r.be.Add(must(r.be.MulConst(r.others, 0.5, half.Scale))(t),
+				must(r.be.MulConst(a, -3, third.Scale))(t)))(t)
+			r.equal(t, where+": one product", must(r.be.MulSumRescale(products[:1], nil, 0))(t), alone)
+			r.equal(t, where+": one product and a constant", must(r.be.MulSumRescale(products[:1], nil, -2.5))(t),
+				must(r.be.AddConst(alone, -2.5))(t))
+			r.equal(t, where+": multiples", must(r.be.MulSumRescale(nil, []henc.Multiple{half, third}, 0))(t),
+				must(r.be.Rescale(multiples))(t))
+			r.equal(t, where+": multiples and a constant",
+				must(r.be.MulSumRescale(nil, []henc.Multiple{half, third}, 1.5))(t),
+				must(r.be.AddConst(must(r.be.Rescale(multiples))(t), 1.5))(t))
+			r.equal(t, where+": all and a constant", got,
+				must(r.be.AddConst(must(r.be.MulSumRescale(products, []henc.Multiple{half}, 0))(t), 0.25))(t))
 			for i := range batchItems {
-				if !slices.Equal(residuesOf(t, r.ctx, bare.At(i)), residuesOf(t, r.ctx, alone.At(i))) {
-					t.Errorf("%s: one product of item %d is not MulRescale's", where, i)
-				}
 				want := make([]complex128, r.p.Slots())
 				for j, x := range r.x[i] {
 					y := r.y[i][j]
-					want[j] = x*y + y*y + x*x + 0.5*y
+					want[j] = x*y + y*y + x*x + 0.5*y + 0.25
 				}
 				if e := maxError(must(r.decs[i].DecryptComplex(got.At(i)))(t), want); e > 1e-3 {
 					t.Errorf("%s: item %d is off by %g", where, i, e)
@@ -203,24 +214,51 @@ func TestMulSumRescale(t *testing.T) {
 		if !slices.Equal(residuesOf(t, r.ctx, r.apart.At(0)), before) {
 			t.Error("an operand changed")
 		}
-		low := must(r.be.DropLevel(r.apart, 1))(t)
-		for what, c := range map[string]struct {
-			err  error
-			want error
-		}{
-			"no product": {errOf(r.be.MulSumRescale(nil, rest)), henc.ErrParams},
-			"levels of products": {errOf(r.be.MulSumRescale([][2]group{{r.apart, r.apart}, {low, low}}, nil)),
-				henc.ErrLevel},
-			"levels of a product": {errOf(r.be.MulSumRescale([][2]group{{r.apart, low}}, nil)), henc.ErrLevel},
-			"the level of rest":   {errOf(r.be.MulSumRescale([][2]group{{low, low}}, rest)), henc.ErrLevel},
-			"the scale of rest":   {errOf(r.be.MulSumRescale([][2]group{{r.apart, r.apart}}, r.apart)), henc.ErrScale},
-			"scales of products": {errOf(r.be.MulSumRescale([][2]group{{r.apart, r.apart},
-				{r.apart, r.apart.WithScale(2 * r.apart.Scale())}}, nil)), henc.ErrScale},
-			"nil factors": {errOf(r.be.MulSumRescale([][2]group{{nil, r.apart}}, nil)), henc.ErrParams},
-		} {
-			if !errors.Is(c.err, c.want) {
-				t.Errorf("%s: %v, want %v", what, c.err, c.want)
-			}
+		r.refuseSums(t, half)
+	}
+}
+
+// equal compares batches residue by residue.
+func (r *batchRig) equal(t *testing.T, what string, got, want group) {
+	t.Helper()
+	if got.Level() != want.Level() || got.Scale() != want.Scale() {
+		t.Errorf("%s: level %d, scale %g, want %d, %g", what, got.Level(), got.Scale(), want.Level(), want.Scale())
+	}
+	for i := range batchItems {
+		if !slices.Equal(residuesOf(t, r.ctx, got.At(i)), residuesOf(t, r.ctx, want.At(i))) {
+			t.Errorf("%s: item %d has other residues", what, i)
+		}
+	}
+}
+
+// refuseSums: products, multiples and constants that MulSumRescale does not take.
+func (r *batchRig) refuseSums(t *testing.T, half henc.Multiple) {
+	t.Helper()
+	low := must(r.be.DropLevel(r.apart, 1))(t)
+	some := []henc.Multiple{half}
+	for what, c := range map[string]struct {
+		err  error
+		want error
+	}{
+		"nothing": {errOf(r.be.MulSumRescale(nil, nil, 1)), henc.ErrParams},
+		"levels of products": {errOf(r.be.MulSumRescale([][2]group{{r.apart, r.apart}, {low, low}}, nil, 0)),
+			henc.ErrLevel},
+		"levels of a product":     {errOf(r.be.MulSumRescale([][2]group{{r.apart, low}}, nil, 0)), henc.ErrLevel},
+		"the level of a multiple": {errOf(r.be.MulSumRescale([][2]group{{low, low}}, some, 0)), henc.ErrLevel},
+		"the scale of a multiple": {errOf(r.be.MulSumRescale([][2]group{{r.apart, r.apart}},
+			[]henc.Multiple{{Of: r.apart, By: 1, Scale: 2}}, 0)), henc.ErrScale},
+		"a scale below 1": {errOf(r.be.MulSumRescale(nil, []henc.Multiple{{Of: r.apart, By: 1, Scale: 0.5}}, 0)),
+			henc.ErrScale},
+		"no ciphertexts": {errOf(r.be.MulSumRescale(nil, []henc.Multiple{{By: 1, Scale: 1}}, 0)), henc.ErrParams},
+		"level 0": {errOf(r.be.MulSumRescale(nil, []henc.Multiple{{
+			Of: must(r.be.DropLevel(r.apart, r.apart.Level()))(t), By: 1, Scale: 1}}, 1)), henc.ErrLevel},
+		"a constant too large": {errOf(r.be.MulSumRescale(nil, some, math.Inf(1))), henc.ErrMessage},
+		"scales of products": {errOf(r.be.MulSumRescale([][2]group{{r.apart, r.apart},
+			{r.apart, r.apart.WithScale(2 * r.apart.Scale())}}, nil, 0)), henc.ErrScale},
+		"nil factors": {errOf(r.be.MulSumRescale([][2]group{{nil, r.apart}}, nil, 0)), henc.ErrParams},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", what, c.err, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package henc
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc/internal/chain"
@@ -45,41 +46,115 @@ func (be *BatchEvaluator) MulRescale(a, b *Ciphertexts) (*Ciphertexts, error) {
 	return be.product("multiply and rescale", true, a, b)
 }
 
-// MulSumRescale is the sum of one or more products and of rest, which may be nil, relinearised and rescaled once, for
-// one key switch and one division instead of one for each. All factors and rest are at one level, and the scales of
-// all products and of rest are equal, as in a sum. It fails like MulRescale, with ErrLevel or ErrScale where they are
-// not, and with ErrParams without a product.
-func (be *BatchEvaluator) MulSumRescale(products [][2]*Ciphertexts, rest *Ciphertexts) (*Ciphertexts, error) {
+// Multiple is a term of MulSumRescale: ciphertexts times the constant By at a scale, as MulConst takes them.
+type Multiple struct {
+	Of        *Ciphertexts
+	By, Scale float64
+}
+
+// MulSumRescale is the sum of products and of multiples, relinearised and rescaled once, for one key switch and one
+// division instead of one for each, plus a constant as AddConst adds it. Without products it is the multiples, rescaled
+// once. All factors and multiples are at one level, and the scales of all are equal, as in a sum. It fails like
+// MulRescale and MulConst, with ErrLevel or ErrScale where they are not, and with ErrParams without a product or a
+// multiple.
+func (be *BatchEvaluator) MulSumRescale(
+	products [][2]*Ciphertexts, multiples []Multiple, constant float64,
+) (*Ciphertexts, error) {
 	const op = "sum of products, rescaled"
-	if len(products) == 0 {
-		return nil, fmt.Errorf("%s: %w: no product", op, ErrParams)
-	}
-	first := products[0]
+	sum := addends{scale: math.NaN()}
 	for i, p := range products {
 		if err := be.pair(op, p[0], p[1], false); err != nil {
 			return nil, err
 		}
-		if err := be.evs[0].matches(op, first[0].level, p[0].level, first[0].scale*first[1].scale,
-			p[0].scale*p[1].scale, true); err != nil {
+		if err := sum.fit(be, op, p[0].level, p[0].scale*p[1].scale); err != nil {
 			return nil, fmt.Errorf("product %d: %w", i, err)
 		}
 	}
-	if rest != nil {
-		if err := be.valid(op, rest); err != nil {
+	for i, m := range multiples {
+		if err := be.valid(op, m.Of); err != nil {
 			return nil, err
 		}
-		if err := be.evs[0].matches(op, first[0].level, rest.level, first[0].scale*first[1].scale, rest.scale,
-			true); err != nil {
-			return nil, fmt.Errorf("rest: %w", err)
+		by, scale, err := be.evs[0].constant(op, m.Of.level, m.Of.scale, m.By, m.Scale)
+		if err == nil {
+			err = sum.fit(be, op, m.Of.level, scale)
 		}
+		if err != nil {
+			return nil, fmt.Errorf("multiple %d: %w", i, err)
+		}
+		sum.terms = append(sum.terms, cutrantt.Term{Of: m.Of.items, By: by})
 	}
-	return be.multiply(op, true, first[0], first[1], addends{products[1:], rest})
+	if math.IsNaN(sum.scale) {
+		return nil, fmt.Errorf("%s: %w: no product and no multiple", op, ErrParams)
+	}
+	if err := sum.raise(be, op, constant); err != nil {
+		return nil, err
+	}
+	if len(products) == 0 {
+		return be.rescaledSum(op, sum)
+	}
+	sum.products = products[1:]
+	return be.multiply(op, true, products[0][0], products[0][1], sum)
+}
+
+// rescaledSum is the multiples of a sum without products.
+func (be *BatchEvaluator) rescaledSum(op string, sum addends) (*Ciphertexts, error) {
+	ctx := be.ctx
+	if err := ctx.params.CheckScale(sum.level, sum.scale); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	scale, err := be.evs[0].rescaled(sum.level, sum.scale)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return be.result(op, sum.level-1, scale, func(c *chain.Chain, out *Ciphertexts) {
+		n := len(out.items)
+		each := c.Each(c.Result(2*n, ctx.params.QLimbs(sum.level), ctx.Domain()), 2)
+		c.Do(func() error { return cutrantt.Combine(ctx.ring, each, sum.terms, sum.constants, false) })
+		c.Do(func() error { return cutrantt.DivRounds(ctx.ring, out.items, each) })
+	})
 }
 
 // addends are what is added to a product before its relinearisation.
 type addends struct {
-	products [][2]*Ciphertexts
-	rest     *Ciphertexts
+	level     int     // of all
+	scale     float64 // likewise; NaN: there is none so far
+	products  [][2]*Ciphertexts
+	terms     []cutrantt.Term
+	constants []uint32 // nil: none
+}
+
+// fit refuses a level or a scale that is not that of the others.
+func (a *addends) fit(be *BatchEvaluator, op string, level int, scale float64) error {
+	if math.IsNaN(a.scale) {
+		a.level, a.scale = level, scale
+	}
+	return be.evs[0].matches(op, a.level, level, a.scale, scale, true)
+}
+
+// raise takes v to what is added before the rescaling: it is rounded at the scale after that, and multiplied by the
+// primes that are dropped.
+func (a *addends) raise(be *BatchEvaluator, op string, v float64) error {
+	if v == 0 {
+		return nil
+	}
+	ev, p := be.evs[0], be.ctx.params
+	scale, err := ev.rescaled(a.level, a.scale)
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	k, err := ev.residues(v*scale, a.level-1)
+	if err != nil {
+		return fmt.Errorf("%s, constant %g: %w", op, v, err)
+	}
+	a.constants = make([]uint32, p.LimbsAt(a.level)) // 0 modulo what is dropped
+	for i, x := range k {
+		q, y := uint64(p.data().lit.Q[i]), uint64(x)
+		for _, dropped := range p.data().lit.Q[len(k):len(a.constants)] {
+			y = y * (uint64(dropped) % q) % q
+		}
+		a.constants[i] = uint32(y)
+	}
+	return nil
 }
 
 // add adds them to t, three polynomials for each item.
@@ -94,13 +169,14 @@ func (a addends) add(c *chain.Chain, be *BatchEvaluator, t *cutrantt.Batch) {
 		c.Do(func() error { return cutrantt.MulTensor(r, each, p[0].items, p[1].items) })
 		c.Op3(r.Add, t, t, more)
 	}
-	if a.rest == nil {
+	if len(a.terms) == 0 && a.constants == nil {
 		return
 	}
-	for i, item := range a.rest.items {
-		to := c.View(t, 3*i, 3*i+2, 0, len(t.Limbs()))
-		c.Op3(r.Add, to, to, item)
+	var to []*cutrantt.Batch
+	for i := range be.evs {
+		to = append(to, c.View(t, 3*i, 3*i+2, 0, len(t.Limbs())))
 	}
+	c.Do(func() error { return cutrantt.Combine(r, to, a.terms, a.constants, true) })
 }
 
 func (be *BatchEvaluator) product(op string, merge bool, a, b *Ciphertexts) (*Ciphertexts, error) {

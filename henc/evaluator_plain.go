@@ -97,10 +97,9 @@ func (be *BatchEvaluator) AddConst(a *Ciphertexts, v float64) (*Ciphertexts, err
 		return nil, fmt.Errorf("%s %g: %w", op, v, err)
 	}
 	return be.result(op, a.level, a.scale, func(c *chain.Chain, out *Ciphertexts) {
-		c.Op2(be.ctx.ring.Copy, out.whole, be.joined(c, a))
-		for _, b := range out.items {
-			c.Do(func() error { return be.ctx.ring.AddScalar(c.Poly(b, 0), c.Poly(b, 0), k) })
-		}
+		c.Do(func() error {
+			return cutrantt.Combine(be.ctx.ring, out.items, []cutrantt.Term{{Of: a.items}}, k, false)
+		})
 	})
 }
 
@@ -114,11 +113,7 @@ func (be *BatchEvaluator) AddConstInPlace(a *Ciphertexts, v float64) error {
 	if err != nil {
 		return fmt.Errorf("%s %g: %w", op, v, err)
 	}
-	c := chain.New(be.ctx.ring)
-	for _, b := range a.items {
-		c.Do(func() error { return be.ctx.ring.AddScalar(c.Poly(b, 0), c.Poly(b, 0), k) })
-	}
-	if err := c.Close(); err != nil {
+	if err := cutrantt.Combine(be.ctx.ring, a.items, nil, k, true); err != nil {
 		return fmt.Errorf("%s %g: %w", op, v, err)
 	}
 	return nil

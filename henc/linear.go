@@ -639,13 +639,16 @@ func (t *transformer) sideBySide(sums []*cutrantt.Batch, room *cutrantt.Batch) *
 	if len(turned) > 0 {
 		t.rotateAll(c.View(room, n*(left-len(turned)), n*left, 0, len(t.lt.limbs)), turned, by)
 	}
-	for left > 1 { // the last half, rounded down, is added to the first
-		half := left / 2
-		to := c.View(room, 0, n*half, 0, len(t.lt.limbs))
-		c.Op3(t.be.ctx.ring.Add, to, to, c.View(room, n*(left-half), n*left, 0, len(t.lt.limbs)))
-		left -= half
+	all := c.Each(c.View(room, 0, n*left, 0, len(t.lt.limbs)), n)
+	if c.Err() != nil {
+		return nil
 	}
-	return c.View(room, 0, n, 0, len(t.lt.limbs))
+	var others []cutrantt.Term // are added to the first
+	for _, b := range all[1:] {
+		others = append(others, cutrantt.Term{Of: []*cutrantt.Batch{b}})
+	}
+	c.Do(func() error { return cutrantt.Combine(t.be.ctx.ring, all[:1], others, nil, true) })
+	return all[0]
 }
 
 // horner is the sum of the inner sums, by rotations to the next giant step only.

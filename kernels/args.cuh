@@ -85,6 +85,17 @@ struct ConstantArgs : Args {
   u32 transformed;    // whether a and dst are in the transform domain
 };
 
+// CombineArgs: combine. a points to the Slot of the first result and those of its terms, then to those of the next.
+// dst, ds and as are not read.
+struct CombineArgs : Args {
+  const u32* factors; // one for each limb, term by term
+  const u32* constants; // one for each limb, or null
+  u32 terms, polys;   // polynomials of a result
+  u32 logParts;       // of blocks of a polynomial
+  u32 count;          // residues of the constant term
+  u32 more;           // not 0: the results are added to
+};
+
 // AutomorphismArgs: automorphism_coeffs, automorphism_blocks.
 struct AutomorphismArgs : Args {
   u32 galois;         // the element g of X -> X^g: odd, below 2N

@@ -32,6 +32,7 @@ UpArgs digits
 RelayoutArgs logColumns
 ElementArgs b bs factors
 ConstantArgs constants transformed
+CombineArgs factors constants terms polys logParts count more
 AutomorphismArgs galois
 DigitArgs constants sources
 BasisArgs b bs constants sources outputs

@@ -44,3 +44,48 @@ KERNEL(ConstantArgs, 256, 4, element_constant) {
   u32* d = at.in(p.dst, p.ds, p.logN);
   for (u32 i = threadIdx.x; i < 1024; i += 256) d[i] = add(a[i], at.i + i < n ? c : 0, q);
 }
+
+// combine: linear combinations of a result's terms, with a constant for each limb of polynomial 0. Four terms are read
+// before the first is added. A sum of 15 products, an old residue and a constant is below 2^64.
+// Grid: (results * polys << logParts, limbs).
+KERNEL(CombineArgs, 256, 4, combine) {
+  BELOW(p.terms, 16);
+  const u32 limb = blockIdx.y, poly = blockIdx.x >> p.logParts, k = poly % p.polys;
+  const u32 first = ((blockIdx.x & ((1u << p.logParts) - 1)) << 10) + 4 * threadIdx.x;
+  const u64 off = ((u64)limb << p.logN) + first;
+  const ulonglong2* slots = (const ulonglong2*)p.a + poly / p.polys * (p.terms + 1); // addresses and strides
+  const auto at = [&](u32 i) {
+    const ulonglong2 s = __ldg(slots + i);
+    return (uint4*)((u32*)s.x + k * s.y + off);
+  };
+  const Mod m = core(p.mods + p.limbs[limb]);
+  uint4* const d = at(0);
+  u64 z[4] = {0, 0, 0, 0};
+  if (p.more) {
+    const uint4 x = *d;
+    z[0] = x.x, z[1] = x.y, z[2] = x.z, z[3] = x.w;
+  }
+  if (p.constants && k == 0) {
+    const u32 c = p.constants[limb];
+#pragma unroll
+    for (u32 j = 0; j < 4; j++) z[j] += first + j < p.count ? c : 0;
+  }
+  for (u32 t = 0; t < p.terms; t += 4) {
+    uint4 x[4];
+    u32 c[4];
+#pragma unroll
+    for (u32 r = 0; r < 4; r++) {
+      const bool is = t + r < p.terms;
+      x[r] = is ? *at(t + r + 1) : make_uint4(0, 0, 0, 0);
+      c[r] = is ? p.factors[(t + r) * gridDim.y + limb] : 0;
+    }
+#pragma unroll
+    for (u32 r = 0; r < 4; r++) {
+      z[0] += (u64)c[r] * x[r].x;
+      z[1] += (u64)c[r] * x[r].y;
+      z[2] += (u64)c[r] * x[r].z;
+      z[3] += (u64)c[r] * x[r].w;
+    }
+  }
+  *d = make_uint4(reduce(z[0], m), reduce(z[1], m), reduce(z[2], m), reduce(z[3], m));
+}

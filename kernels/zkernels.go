@@ -14,6 +14,7 @@ var Layouts = map[string]Layout{
 	"RelayoutArgs":     {Size: 80, Members: []Member{{"logColumns", 72}}},
 	"ElementArgs":      {Size: 96, Members: []Member{{"b", 72}, {"bs", 80}, {"factors", 88}}},
 	"ConstantArgs":     {Size: 88, Members: []Member{{"constants", 72}, {"transformed", 80}}},
+	"CombineArgs":      {Size: 112, Members: []Member{{"factors", 72}, {"constants", 80}, {"terms", 88}, {"polys", 92}, {"logParts", 96}, {"count", 100}, {"more", 104}}},
 	"AutomorphismArgs": {Size: 80, Members: []Member{{"galois", 72}}},
 	"DigitArgs":        {Size: 88, Members: []Member{{"constants", 72}, {"sources", 80}}},
 	"BasisArgs":        {Size: 104, Members: []Member{{"b", 72}, {"bs", 80}, {"constants", 88}, {"sources", 96}, {"outputs", 100}}},
@@ -48,8 +49,8 @@ var Layouts = map[string]Layout{
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "fccdf3ca13a6e38253509c6ef84174f4450a9b6bf15822ae33e91fe747cd0ec4"
-	ImageHash     = "07abc8e7ca37767ce9d4a184ad8e8d3bb45a2d2c85778abd9b71057378575538"
+	SourceHash    = "5daba25f9c57a3de591368ddd6e98bd778ba073c2981dcd11abfe0f527e86ce1"
+	ImageHash     = "56a4b1cb9d194faa14af1854c350df8ed43efbf19e0f00c7d34c1942621a8e36"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -84,7 +85,8 @@ var Modules = []Module{
 		"down_13",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 942528, Size: 40040, Entries: []string{
+	{Name: "elementwise", Offset: 942528, Size: 58200, Entries: []string{
+		"combine",
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -94,11 +96,11 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "embed", Offset: 982568, Size: 62400, Entries: []string{
+	{Name: "embed", Offset: 1000728, Size: 62400, Entries: []string{
 		"embed_2",
 		"embed_3",
 	}},
-	{Name: "encrypt", Offset: 1044968, Size: 735536, Entries: []string{
+	{Name: "encrypt", Offset: 1063128, Size: 735536, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -110,7 +112,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1780504, Size: 236704, Entries: []string{
+	{Name: "encrypt_public", Offset: 1798664, Size: 236704, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -124,7 +126,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 2017208, Size: 396784, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 2035368, Size: 396784, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -138,13 +140,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2413992, Size: 167416, Entries: []string{
+	{Name: "extend", Offset: 2432152, Size: 167416, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2581408, Size: 764072, Entries: []string{
+	{Name: "forward", Offset: 2599568, Size: 764072, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -162,7 +164,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3345480, Size: 1139272, Entries: []string{
+	{Name: "hadamard", Offset: 3363640, Size: 1139272, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -193,7 +195,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4484752, Size: 790920, Entries: []string{
+	{Name: "inverse", Offset: 4502912, Size: 790920, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -211,7 +213,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5275672, Size: 522360, Entries: []string{
+	{Name: "keyswitch", Offset: 5293832, Size: 522360, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -225,15 +227,15 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "onekey", Offset: 5798032, Size: 49280, Entries: []string{
+	{Name: "onekey", Offset: 5816192, Size: 49280, Entries: []string{
 		"onekey_4",
 	}},
-	{Name: "packed", Offset: 5847312, Size: 37184, Entries: []string{
+	{Name: "packed", Offset: 5865472, Size: 37184, Entries: []string{
 		"packed_check",
 		"packed_load",
 		"packed_store",
 	}},
-	{Name: "sample", Offset: 5884496, Size: 130800, Entries: []string{
+	{Name: "sample", Offset: 5902656, Size: 130800, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -241,14 +243,14 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "sums", Offset: 6015296, Size: 101008, Entries: []string{
+	{Name: "sums", Offset: 6033456, Size: 101008, Entries: []string{
 		"sums_4",
 	}},
-	{Name: "tables", Offset: 6116304, Size: 29696, Entries: []string{
+	{Name: "tables", Offset: 6134464, Size: 29696, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6146000, Size: 179472, Entries: []string{
+	{Name: "up", Offset: 6164160, Size: 179472, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
@@ -107,4 +109,95 @@ func (r *ring) AddScalar(dst, a *cutrantt.Batch, c []uint32) error {
 		}
 		copy(z[count:], x[count:])
 	})
+}
+
+var _ cutrantt.Combiner = (*ring)(nil)
+
+// combined is how many residues are combined at a time, so that their sum and a multiple stay in the first-level cache.
+// It divides N.
+const combined = 1 << cutrantt.MinLogN
+
+// Combine implements cutrantt.Combiner.
+func (r *ring) Combine(dst []*cutrantt.Batch, terms []cutrantt.Term, constants []uint32, more bool) error {
+	all := slices.Clone(dst)
+	for _, t := range terms {
+		all = append(all, t.Of...)
+	}
+	if err := r.check.Batches(all...); err != nil {
+		return err
+	}
+	polys, limbs, domain := dst[0].Polys(), dst[0].Limbs(), dst[0].Domain()
+	if len(terms) == 0 {
+		polys = 1 // nothing is added to the others
+	} else {
+		domain = terms[0].Of[0].Domain()
+	}
+	count := 1 // residues of the constant term
+	if domain.NTT {
+		count = r.n / int(domain.N2)
+	}
+	r.eachLimb(len(dst)*polys, len(limbs), r.n*(len(terms)+1), func(p, l int) {
+		item, poly, m := p/polys, p%polys, r.moduli[limbs[l]]
+		z := r.limb(dst[item], poly, l)
+		r.combine(z, m, more, terms, l, func(t int) []uint32 { return r.limb(terms[t].Of[item], poly, l) })
+		if poly > 0 || constants == nil {
+			return
+		}
+		for j := range count {
+			z[j] = add(z[j], constants[l], m.q)
+		}
+	})
+	for _, d := range dst {
+		d.SetDomain(domain)
+	}
+	return nil
+}
+
+// combine is Combine of limb l without its constant. of is the limb of a term.
+func (r *ring) combine(z []uint32, m *modulus, more bool, terms []cutrantt.Term, l int, of func(t int) []uint32) {
+	buf := getScratch(combined)
+	defer buf.put()
+	for lo := 0; lo < len(z) && len(terms) > 0; lo += combined {
+		sum := z[lo : lo+combined]
+		for t, term := range terms {
+			x := of(t)[lo : lo+combined]
+			switch {
+			case term.By == nil && !more && t == 0:
+				copy(sum, x)
+			case term.By == nil:
+				r.plus(sum, x, m)
+			case !more && t == 0:
+				r.times(sum, x, term.By[l], m)
+			default:
+				r.times(buf.words, x, term.By[l], m)
+				r.plus(sum, buf.words, m)
+			}
+		}
+	}
+}
+
+// plus adds x to z.
+func (r *ring) plus(z, x []uint32, m *modulus) {
+	if r.vec != nil {
+		r.vec.add(&z[0], &z[0], &x[0], len(z), m.q)
+		return
+	}
+	x = x[:len(z)]
+	for j := range z {
+		z[j] = add(z[j], x[j], m.q)
+	}
+}
+
+// times sets z to c*x.
+func (r *ring) times(z, x []uint32, c uint32, m *modulus) {
+	if r.vec != nil {
+		w := m.shoup(c)
+		r.vec.scale(&z[0], &x[0], len(z), &w, m.q)
+		return
+	}
+	x = x[:len(z)]
+	w := m.factor(c)
+	for j := range z {
+		z[j] = w.mul(x[j], uint64(m.q))
+	}
 }

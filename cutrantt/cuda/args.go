@@ -47,10 +47,10 @@ const argumentWords = 32
 // of the same name in kernels/args.cuh, which says what the fields mean, and begins
 // with args.
 type kernelArgs interface {
-	args | tableArgs | passTableArgs | splitArgs | inverseArgs | upArgs | relayoutArgs |
-		elementArgs | constantArgs | automorphismArgs | digitArgs | basisArgs | extendArgs | sampleArgs | setArgs |
-		productArgs | sumArgs | embedArgs | smallArgs | expandArgs | encryptArgs | innerArgs | divideArgs |
-		collectArgs | packedArgs
+	args | tableArgs | passTableArgs | splitArgs | inverseArgs | upArgs | relayoutArgs | elementArgs |
+		constantArgs | combineArgs | automorphismArgs | digitArgs | basisArgs | extendArgs | sampleArgs |
+		setArgs | productArgs | sumArgs | embedArgs | smallArgs | expandArgs | encryptArgs | innerArgs |
+		divideArgs | collectArgs | packedArgs
 }
 
 type args struct {
@@ -111,6 +111,12 @@ type constantArgs struct {
 	args
 	constants   driver.Pointer
 	transformed uint32 // 0 or 1
+}
+
+type combineArgs struct {
+	args
+	factors, constants                  driver.Pointer
+	terms, polys, logParts, count, more uint32
 }
 
 type automorphismArgs struct {

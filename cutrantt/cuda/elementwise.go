@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
@@ -167,4 +168,103 @@ func (r *ring) inPlace(data []byte, f func(x pointer) error) error {
 	}
 	st.put(b, len(data))
 	return err
+}
+
+var _ cutrantt.Combiner = (*ring)(nil)
+
+// combinedTerms is how many terms the kernel combine takes, whose sums have room for as many products.
+const combinedTerms = 15
+
+func (r *ring) Combine(dst []*cutrantt.Batch, terms []cutrantt.Term, constants []uint32, add bool) error {
+	all := slices.Clone(dst)
+	for _, t := range terms {
+		all = append(all, t.Of...)
+	}
+	if err := r.check.Batches(all...); err != nil {
+		return err
+	}
+	domain := dst[0].Domain()
+	if len(terms) > 0 {
+		domain = terms[0].Of[0].Domain()
+	}
+	perItem := 16 * (combinedTerms + 1)
+	most := max((pageable-4*(combinedTerms+1)*len(dst[0].Limbs()))/perItem, 1)
+	err := r.exec(func() error {
+		for lo := 0; lo < len(dst); lo += most {
+			hi := min(lo+most, len(dst))
+			first := terms[:min(len(terms), combinedTerms)]
+			if err := r.combine(dst, lo, hi, first, domain, constants, add); err != nil {
+				return err
+			}
+			for from := combinedTerms; from < len(terms); from += combinedTerms {
+				part := terms[from:min(from+combinedTerms, len(terms))]
+				if err := r.combine(dst, lo, hi, part, domain, nil, true); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}, all...)
+	if err != nil {
+		return err
+	}
+	for _, d := range dst {
+		d.SetDomain(domain)
+	}
+	return nil
+}
+
+// combine queues the kernel for results lo to hi-1. Without terms only the residues of the constants are touched.
+func (r *ring) combine(
+	dst []*cutrantt.Batch, lo, hi int, terms []cutrantt.Term, d cutrantt.Domain, constants []uint32, more bool,
+) error {
+	limbs := dst[lo].Limbs()
+	list, err := r.list(limbs)
+	if err != nil {
+		return err
+	}
+	a := combineArgs{
+		args: args{limbs: list}, terms: uint32(len(terms)), polys: uint32(dst[lo].Polys()),
+		logParts: uint32(r.logN - 10), count: 1,
+	}
+	if d.NTT {
+		a.count = uint32(r.n / int(d.N2))
+	}
+	if more {
+		a.more = 1
+	}
+	if len(terms) == 0 {
+		if constants == nil {
+			return nil
+		}
+		a.polys, a.logParts = 1, uint32(log2(max(int(a.count)>>10, 1)))
+	}
+	var words []uint32
+	slot := func(b *cutrantt.Batch) {
+		t := r.tensor(b)
+		words = append(words, uint32(t.at), uint32(t.at>>32), uint32(t.stride), uint32(t.stride>>32))
+	}
+	for i := lo; i < hi; i++ {
+		slot(dst[i])
+		for _, t := range terms {
+			slot(t.Of[i])
+		}
+	}
+	factors := len(words)
+	for _, t := range terms {
+		by := t.By
+		if by == nil {
+			by = slices.Repeat([]uint32{1}, len(limbs))
+		}
+		words = append(words, by...)
+	}
+	offset := len(words)
+	words = append(words, constants...)
+	return r.with(bytesOf(words), func(x pointer) error {
+		a.a, a.factors = x, x+pointer(4*factors)
+		if constants != nil {
+			a.constants = x + pointer(4*offset)
+		}
+		return launch(r, "combine", (hi-lo)*int(a.polys)<<a.logParts, len(limbs), 256, 0, a)
+	})
 }

@@ -21,7 +21,7 @@ func TestLayout(t *testing.T) {
 		constantArgs{}, automorphismArgs{}, digitArgs{}, basisArgs{}, extendArgs{}, sampleArgs{},
 		setArgs{}, productArgs{},
 		embedArgs{}, smallArgs{}, expandArgs{}, encryptArgs{}, innerArgs{}, divideArgs{}, collectArgs{}, packedArgs{},
-		sumArgs{},
+		sumArgs{}, combineArgs{},
 		job{}, packedLimb{}, tensorItem{}, innerItem{}, divideItem{}, collectItem{}, packedItem{},
 	} {
 		typ := reflect.TypeOf(v)

@@ -101,11 +101,8 @@ func (e *polynomial) scaled(a *henc.Ciphertexts, v float64, level int, scale flo
 	if err != nil {
 		return nil, err
 	}
-	p, err := e.keep(e.be.MulConst(a, v, scale*e.params.RescaleFactor(level+1)/a.Scale()))
-	if err != nil {
-		return nil, err
-	}
-	return e.keep(e.be.Rescale(p))
+	by := henc.Multiple{Of: a, By: v, Scale: scale * e.params.RescaleFactor(level+1) / a.Scale()}
+	return e.keep(e.be.MulSumRescale(nil, []henc.Multiple{by}, 0))
 }
 
 // prepare makes D_1, D_2, D_3, D_4 and D_8 from y = D_1, of the degrees that a series of degree 15 needs.
@@ -156,19 +153,11 @@ func (e *polynomial) evaluate(c []float64, level int, scale float64) (*henc.Ciph
 		}
 		products, c = append(products, [2]*henc.Ciphertexts{high, power}), r
 	}
-	sum, err := e.terms(c, level+1, above)
+	terms, err := e.terms(c, level+1, above)
 	if err != nil {
 		return nil, err
 	}
-	if len(products) == 0 {
-		sum, err = e.keep(e.be.Rescale(sum))
-	} else {
-		sum, err = e.keep(e.be.MulSumRescale(products, sum))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return sum, e.be.AddConstInPlace(sum, c[0])
+	return e.keep(e.be.MulSumRescale(products, terms, c[0]))
 }
 
 // direct reports whether the terms of c are all there, one level above or more.
@@ -181,27 +170,16 @@ func (e *polynomial) direct(c []float64, level int) bool {
 	return true
 }
 
-// terms is the sum of c_k*D_k, k >= 1, at the level and the scale; nil if there are none.
-func (e *polynomial) terms(c []float64, level int, scale float64) (*henc.Ciphertexts, error) {
-	var sum *henc.Ciphertexts
+// terms are the multiples c_k*D_k, k >= 1, at the level and the scale.
+func (e *polynomial) terms(c []float64, level int, scale float64) (terms []henc.Multiple, err error) {
 	for k := 1; k < len(c); k++ {
 		a, err := e.at(e.powers[k], level)
 		if err != nil {
 			return nil, err
 		}
-		t, err := e.keep(e.be.MulConst(a, c[k], scale/a.Scale()))
-		if err != nil {
-			return nil, err
-		}
-		if sum != nil {
-			t, err = e.keep(e.be.Add(sum, t))
-			if err != nil {
-				return nil, err
-			}
-		}
-		sum = t
+		terms = append(terms, henc.Multiple{Of: a, By: c[k], Scale: scale / a.Scale()})
 	}
-	return sum, nil
+	return terms, nil
 }
 
 // divide returns q and r with c = q*D_m + r, series as evaluate takes them, m < len(c) <= 2m.

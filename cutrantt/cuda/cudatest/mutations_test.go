@@ -26,6 +26,7 @@ const (
 	stores         = "StorePacked"
 	slots          = "EncryptingSlots"
 	sumsOfProducts = "SumProducts"
+	combinations   = "Combine"
 )
 
 var mutations = []mutation{
@@ -148,6 +149,20 @@ var mutations = []mutation{
 	{"constant of every coefficient", "elementwise.cu", "element_constant",
 		"p.transformed ? 1u << (p.logN - p.logN2) : 1", "1u << (p.logN - p.logN2)", elements},
 	{"subtraction turned", "elementwise.cu", "element_sub", "sub(x, y, q)", "sub(y, x, q)", elements},
+	{"term beyond the last", "elementwise.cu", "combine", "is = t + r < p.terms", "is = t + r <= p.terms",
+		combinations},
+	{"four terms at most", "elementwise.cu", "combine", "t < p.terms; t += 4", "t < 4; t += 4", combinations},
+	{"factors of another limb", "elementwise.cu", "combine", "p.factors[(t + r) * gridDim.y + limb]",
+		"p.factors[(t + r) * gridDim.y]", combinations},
+	{"constant of every polynomial", "elementwise.cu", "combine", "p.constants && k == 0", "p.constants",
+		combinations},
+	{"constant of every column", "elementwise.cu", "combine", "first + j < p.count ? c : 0", "c", combinations},
+	{"combination not added", "elementwise.cu", "combine", "if (p.more)", "if (p.more > 1)", combinations},
+	{"terms of the first result", "elementwise.cu", "combine", "poly / p.polys * (p.terms + 1)", "0", combinations},
+	{"polynomial of a term", "elementwise.cu", "combine", "(u32*)s.x + k * s.y + off", "(u32*)s.x + off",
+		combinations},
+	{"part of a combined limb", "elementwise.cu", "combine", "((1u << p.logParts) - 1)) << 10)",
+		"((1u << p.logParts) - 1)) << 9)", combinations},
 	{"automorphism sign", "automorphism.cu", "automorphism_coeffs", "e >= n ? neg(x, q) : x", "x", automorphism},
 	{"automorphism of blocks", "automorphism.cu", "automorphism_blocks", "s >= n1 ? neg(y, q) : y", "y", automorphism},
 	{"two residues to one place", "automorphism.cu", "automorphism_coeffs", "(to >> p.logN2)]",
