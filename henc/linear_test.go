@@ -284,7 +284,7 @@ func TestGPUTransformLaunches(t *testing.T) {
 	if side != alone {
 		t.Errorf("%d launches with three giant steps, %d with one", side, alone)
 	}
-	if n := launches(three.diagonals, 3); n > side+2 { // sums of products take two polynomials a launch
+	if n := launches(three.diagonals, 3); n != side {
 		t.Errorf("%d launches for three items, %d for one", n, side)
 	}
 	if n := launches(three.diagonals, 1, three.extra...); n <= side+4 {

@@ -195,12 +195,13 @@ struct EncryptArgs : Args {
   u32 last;           // jobs, in the last launch of an encryption, which wipes; else 0
 };
 
-// SumArgs: sums_N2. a points to the Slot of each shared pair of factors, then that of each sum, and then, pair
-// by pair, the addresses of the factors of all sums, null for none, and more nulls up to a multiple of the sums that
-// the kernel makes at a time.
+// SumArgs: sums_N2. For each item a points to the Slot of the pair of factors of each term, then that of each sum. After
+// those of all items come, term by term, the addresses of the factors of all sums, null for none, and more nulls up to a
+// multiple of the sums that the kernel makes at a time.
 struct SumArgs : Args {
   u32 terms, sums;
   u32 flat; // not 0: only the first of a factor's N residues in a block is not 0
+  u32 items;
 };
 
 // InnerArgs: inner_N2, onekey_4.

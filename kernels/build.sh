@@ -45,7 +45,7 @@ EmbedArgs values roots coeffs share scale count each logStep
 SmallArgs jobs labelE0 labelV labelE1
 ExpandArgs transforms
 EncryptArgs jobs key keyStride at small smallSize messageSize transformSize first maskLabel last
-SumArgs terms sums flat
+SumArgs terms sums flat items
 InnerArgs at sources special digits merged lows items
 DivideArgs digits inverses roots rs polys group
 CollectArgs polys

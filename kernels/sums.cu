@@ -60,17 +60,18 @@ template <int N, int G, int W> struct Term {
 
 // sums: pairs of polynomials times polynomials, G sums at a time, one block of N residues a thread. A pair is read
 // once for G sums; the first-level cache then has it for the others. While a term is added the next one is on its way.
-// An accumulator that was folded has room for 12 products more. a: see SumArgs; grid (n1/128, limbs).
+// An accumulator that was folded has room for 12 products more. Blocks of threads of different items that read the same
+// factors follow one another, so that these come from memory once. a: see SumArgs; grid (items * n1/128, limbs).
 template <int N, int G, int W> DEV void sums(const SumArgs& p) {
-  const u32 n1 = 1u << (p.logN - p.logN2), block = blockIdx.x * 128 + threadIdx.x;
+  const u32 n1 = 1u << (p.logN - p.logN2), block = blockIdx.x / p.items * 128 + threadIdx.x;
   if (block >= n1) return;
   const u32 id = p.limbs[blockIdx.y], q = p.mods[id].q, r32 = p.mods[id].r32;
   const uint2 w = W > 1 ? root(p.tw + id * p.ts, n1, block, q) : make_uint2(0, 0);
   const u32 off = (blockIdx.y << p.logN) + block; // below 2^30: so few primes are 1 modulo 2N
-  const ulonglong2* pairs = (const ulonglong2*)p.a; // address and stride
+  const ulonglong2* pairs = (const ulonglong2*)p.a + blockIdx.x % p.items * (p.terms + p.sums); // address and stride
   const u32 rows = (p.sums + G - 1) / G * (G / 2); // of two addresses
   for (u32 g = 0; g < p.sums; g += G) {
-    const ulonglong2* factors = pairs + p.terms + p.sums + g / 2;
+    const ulonglong2* factors = (const ulonglong2*)p.a + p.items * (p.terms + p.sums) + g / 2;
     u64 z[G][2][N];
 #pragma unroll
     for (int r = 0; r < G; r++)

@@ -27,7 +27,7 @@ var Layouts = map[string]Layout{
 	"SmallArgs":        {Size: 96, Members: []Member{{"jobs", 72}, {"labelE0", 80}, {"labelV", 84}, {"labelE1", 88}}},
 	"ExpandArgs":       {Size: 80, Members: []Member{{"transforms", 72}}},
 	"EncryptArgs":      {Size: 152, Members: []Member{{"jobs", 72}, {"key", 80}, {"keyStride", 88}, {"at", 96}, {"small", 104}, {"smallSize", 112}, {"messageSize", 120}, {"transformSize", 128}, {"first", 136}, {"maskLabel", 140}, {"last", 144}}},
-	"SumArgs":          {Size: 88, Members: []Member{{"terms", 72}, {"sums", 76}, {"flat", 80}}},
+	"SumArgs":          {Size: 88, Members: []Member{{"terms", 72}, {"sums", 76}, {"flat", 80}, {"items", 84}}},
 	"InnerArgs":        {Size: 112, Members: []Member{{"at", 72}, {"sources", 80}, {"special", 88}, {"digits", 96}, {"merged", 100}, {"lows", 104}, {"items", 108}}},
 	"DivideArgs":       {Size: 112, Members: []Member{{"digits", 72}, {"inverses", 80}, {"roots", 88}, {"rs", 96}, {"polys", 104}, {"group", 108}}},
 	"CollectArgs":      {Size: 80, Members: []Member{{"polys", 72}}},
@@ -49,8 +49,8 @@ var Layouts = map[string]Layout{
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "5daba25f9c57a3de591368ddd6e98bd778ba073c2981dcd11abfe0f527e86ce1"
-	ImageHash     = "56a4b1cb9d194faa14af1854c350df8ed43efbf19e0f00c7d34c1942621a8e36"
+	SourceHash    = "9b6e8c2a12777c9c5435f3f6d2152a273f3e0d2cea4e432c338eb1cac7a4a1bd"
+	ImageHash     = "77cddbd185ae1f96207bb2d3db17f95a0cfc6ab6e6c906653ff3f68334a6e58b"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -243,14 +243,14 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "sums", Offset: 6033456, Size: 101008, Entries: []string{
+	{Name: "sums", Offset: 6033456, Size: 103320, Entries: []string{
 		"sums_4",
 	}},
-	{Name: "tables", Offset: 6134464, Size: 29696, Entries: []string{
+	{Name: "tables", Offset: 6136776, Size: 29696, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6164160, Size: 179472, Entries: []string{
+	{Name: "up", Offset: 6166472, Size: 179472, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

@@ -254,12 +254,13 @@ func TestSumProducts(t *testing.T) {
 			flat                     bool
 		}{
 			{1, 1, 2, 0, false}, {2, 3, 2, 2, false}, {5, 9, 2, 4, false}, {4, 13, 2, 0, false}, {3, 2, 3, 5, false},
-			{5, 4, 4, 3, false}, {1, 1, 2, 0, true}, {5, 9, 2, 4, true}, {4, 27, 2, 0, true}, {3, 13, 4, 5, true},
+			{5, 4, 4, 3, false}, {3, 5, 6, 4, false}, {1, 1, 2, 0, true}, {5, 9, 2, 4, true}, {4, 27, 2, 0, true},
+			{3, 13, 4, 5, true},
 		} {
 			var dst, a []pair
 			factors := make([][]pair, c.sums)
 			for t := range c.terms {
-				fill := []pattern{largest, patterns[t%len(patterns)], random, extremes}
+				fill := []pattern{largest, patterns[t%len(patterns)], random, extremes, alternating, random}
 				a = append(a, g.batch(limbs, d, fill[:c.polys]...))
 			}
 			for i := range factors {

@@ -196,7 +196,7 @@ type encryptArgs struct {
 
 type sumArgs struct {
 	args
-	terms, sums, flat uint32
+	terms, sums, flat, items uint32
 }
 
 type innerArgs struct {

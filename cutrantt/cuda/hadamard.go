@@ -255,13 +255,21 @@ func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch, flat
 	}
 	limbs, d := a[0].Limbs(), a[0].Domain()
 	rows := (len(dst) + sumsTogether - 1) / sumsTogether * sumsTogether
-	words := 2*(len(a)+len(dst)) + rows*len(a)
+	items := a[0].Polys() / 2
+	slots := 2 * items * (len(a) + len(dst))
+	words := slots + rows*len(a)
 	if !r.backend.tensor || d.N2 != sumsColumns || a[0].Polys()%2 != 0 || 8*words > pageable {
 		return fmt.Errorf("%w: %d sums of %d products of %d polynomials with %d columns at once",
 			cutrantt.ErrNotSupported, len(dst), len(a), a[0].Polys(), d.N2)
 	}
 	table := make([]uint64, words)
-	factors := table[2*(len(a)+len(dst)):]
+	for i, x := range slices.Concat(a, dst) {
+		for k := range items {
+			t, at := r.tensor(x).poly(2*k), 2*(k*(len(a)+len(dst))+i)
+			table[at], table[at+1] = uint64(t.at), t.stride
+		}
+	}
+	factors := table[slots:]
 	for i, row := range b {
 		for t, y := range row {
 			if y != nil {
@@ -269,18 +277,7 @@ func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch, flat
 			}
 		}
 	}
-	err := r.exec(func() error {
-		for pair := 0; pair < a[0].Polys(); pair += 2 {
-			for i, x := range slices.Concat(a, dst) {
-				t := r.tensor(x).poly(pair)
-				table[2*i], table[2*i+1] = uint64(t.at), t.stride
-			}
-			if err := r.sumProducts(table, len(a), len(dst), limbs, flat); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, all...)
+	err := r.exec(func() error { return r.sumProducts(table, items, len(a), len(dst), limbs, flat) }, all...)
 	if err != nil {
 		return err
 	}
@@ -291,7 +288,7 @@ func (r *ring) SumProducts(dst, a []*cutrantt.Batch, b [][]*cutrantt.Batch, flat
 }
 
 // sumProducts queues the kernel with its table (struct SumArgs of kernels/args.cuh).
-func (r *ring) sumProducts(table []uint64, terms, sums int, limbs []int, flat bool) error {
+func (r *ring) sumProducts(table []uint64, items, terms, sums int, limbs []int, flat bool) error {
 	n1 := r.n / sumsColumns
 	t, err := r.twiddles(n1)
 	if err != nil {
@@ -303,13 +300,13 @@ func (r *ring) sumProducts(table []uint64, terms, sums int, limbs []int, flat bo
 	}
 	a := sumArgs{
 		args:  args{limbs: list, tw: t.at, ts: t.stride, logN2: uint32(log2(sumsColumns))},
-		terms: uint32(terms), sums: uint32(sums),
+		terms: uint32(terms), sums: uint32(sums), items: uint32(items),
 	}
 	if flat {
 		a.flat = 1
 	}
 	return r.with(bytesOf(table), func(x pointer) error {
 		a.a = x
-		return launch(r, numbered("sums", sumsColumns), max(n1/128, 1), len(limbs), 128, 0, a)
+		return launch(r, numbered("sums", sumsColumns), items*max(n1/128, 1), len(limbs), 128, 0, a)
 	})
 }
