@@ -95,6 +95,37 @@ DOWN(13, down, Place, downColumns<13, 0>(p, at);)
 DOWN(11, divide, grouped, SINCE80(downColumns<11, 3>(p, at);))
 DOWN(12, divide, grouped, SINCE80(downColumns<12, 3>(p, at);))
 
+// downQuads: downColumns without an image, for long columns, whose threads have no registers for what all their
+// residues are fetched with: it comes for 16 residues at a time, four a load, when the transform has ended.
+template <int LOG> DEV void downQuads(const DivideMany& p, const Site& at) {
+  typedef Shape<LOG> H;
+  typedef Plan<LOG, H::LB, H::EB> P;
+  static_assert(P::swaps, "four neighbours lie together");
+  forward<LOG>(at, shared, Reads{p.a + at.poly * p.as + ((u64)at.limb << p.logN)}, [](u64, u32) {}); // they stay
+  const Division d(p, at);
+  const u32 t = threadIdx.x, first = (t >> 5) * (32 << H::EB) + 4 * (t & 31), from = P::place(first);
+#pragma unroll
+  for (int k = 0; k < (1 << H::EB) / 4; k += 4) {
+    uint4 c[4], low[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      const u32 i = at.i + first + (k + j) * 128;
+      c[j] = *(const uint4*)(d.c + i);
+      low[j] = d.low ? *(const uint4*)(d.low + i) : make_uint4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      const uint4 v = quad(shared + P::next(from, (k + j) * 128));
+      *(uint4*)(d.dst + at.i + first + (k + j) * 128) =
+          make_uint4(d.divide(v.x, make_uint2(c[j].x, low[j].x), at.q), d.divide(v.y, make_uint2(c[j].y, low[j].y), at.q),
+                     d.divide(v.z, make_uint2(c[j].z, low[j].z), at.q), d.divide(v.w, make_uint2(c[j].w, low[j].w), at.q));
+    }
+  }
+}
+extern "C" __global__ void __launch_bounds__(Shape<14>::threads, Shape<14>::blocks) down_14(const __grid_constant__ DivideMany p) {
+  SINCE90(announce(); const Site at(p, Place(p, Shape<14>::LB)); stage<14>(at, shared); settle(); downQuads<14>(p, at);, )
+}
+
 // turned is what down makes and its image under X -> X^g in one (see automorphism_blocks): the four residues
 // from i on, of blocks b to b+3, go to another column. They come from four neighbours too, in another order.
 DEV void turned(const DivideMany& p, const Division& d, const Place& at, u32 i, u32 q) {

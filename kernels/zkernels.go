@@ -49,8 +49,8 @@ var Layouts = map[string]Layout{
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "9b6e8c2a12777c9c5435f3f6d2152a273f3e0d2cea4e432c338eb1cac7a4a1bd"
-	ImageHash     = "77cddbd185ae1f96207bb2d3db17f95a0cfc6ab6e6c906653ff3f68334a6e58b"
+	SourceHash    = "5f15e6458df1b3e9f79ddc89b24591eca940c365f290251a9aa5c336fae93966"
+	ImageHash     = "a1e3d588e6bec3939729a5139c63dbabaf546940b6175cc6e97148716e576523"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -74,7 +74,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "down", Offset: 248936, Size: 693592, Entries: []string{
+	{Name: "down", Offset: 248936, Size: 709392, Entries: []string{
 		"collect",
 		"divide_11",
 		"divide_12",
@@ -83,9 +83,10 @@ var Modules = []Module{
 		"down_11",
 		"down_12",
 		"down_13",
+		"down_14",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 942528, Size: 58200, Entries: []string{
+	{Name: "elementwise", Offset: 958328, Size: 58200, Entries: []string{
 		"combine",
 		"element_add",
 		"element_constant",
@@ -96,11 +97,11 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "embed", Offset: 1000728, Size: 62400, Entries: []string{
+	{Name: "embed", Offset: 1016528, Size: 62400, Entries: []string{
 		"embed_2",
 		"embed_3",
 	}},
-	{Name: "encrypt", Offset: 1063128, Size: 735536, Entries: []string{
+	{Name: "encrypt", Offset: 1078928, Size: 735536, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -112,7 +113,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1798664, Size: 236704, Entries: []string{
+	{Name: "encrypt_public", Offset: 1814464, Size: 236704, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -126,7 +127,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 2035368, Size: 396784, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 2051168, Size: 396784, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -140,13 +141,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2432152, Size: 167416, Entries: []string{
+	{Name: "extend", Offset: 2447952, Size: 167416, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2599568, Size: 764072, Entries: []string{
+	{Name: "forward", Offset: 2615368, Size: 764072, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -164,7 +165,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3363640, Size: 1139272, Entries: []string{
+	{Name: "hadamard", Offset: 3379440, Size: 1139272, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -195,7 +196,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4502912, Size: 790920, Entries: []string{
+	{Name: "inverse", Offset: 4518712, Size: 790920, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -213,7 +214,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5293832, Size: 522360, Entries: []string{
+	{Name: "keyswitch", Offset: 5309632, Size: 522360, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -227,15 +228,15 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "onekey", Offset: 5816192, Size: 49280, Entries: []string{
+	{Name: "onekey", Offset: 5831992, Size: 49280, Entries: []string{
 		"onekey_4",
 	}},
-	{Name: "packed", Offset: 5865472, Size: 37184, Entries: []string{
+	{Name: "packed", Offset: 5881272, Size: 37184, Entries: []string{
 		"packed_check",
 		"packed_load",
 		"packed_store",
 	}},
-	{Name: "sample", Offset: 5902656, Size: 130800, Entries: []string{
+	{Name: "sample", Offset: 5918456, Size: 130800, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -243,14 +244,14 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "sums", Offset: 6033456, Size: 103320, Entries: []string{
+	{Name: "sums", Offset: 6049256, Size: 103320, Entries: []string{
 		"sums_4",
 	}},
-	{Name: "tables", Offset: 6136776, Size: 29696, Entries: []string{
+	{Name: "tables", Offset: 6152576, Size: 29696, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6166472, Size: 179472, Entries: []string{
+	{Name: "up", Offset: 6182272, Size: 179472, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
 )
 
 // TestMulTensor compares products of ciphertexts, squares among them, with the
@@ -45,6 +46,37 @@ func TestDivRoundsFew(t *testing.T) {
 						return cutrantt.DivRounds(r, of([]pair{y}), of([]pair{x}))
 					})
 			}
+		}
+	})
+}
+
+// TestDivRoundsLong divides with columns of 2^14, for which GPUs have a kernel that makes no images: batches, in place,
+// and the ends of key switches with sums and with images. It compares with the CPU, as the reference is slow there.
+func TestDivRoundsLong(t *testing.T) {
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
+		g := newRig(t, b, 14, moduli(t, 14, 8), cutrantt.MethodAuto)
+		var err error
+		g.ref, err = cpu.New().NewRing(14, g.ring.Moduli(), cutrantt.Options{})
+		g.ok(err)
+		d, limbs := cutrantt.NTT(1), []int{1, 0, 2, 3}
+		var dst, src []pair
+		for i := range 2 {
+			src = append(src, g.batch(limbs, d, []pattern{random, largest}[i], extremes))
+			dst = append(dst, g.blank(2, limbs[:2], cutrantt.Coeffs(1)))
+		}
+		g.many("divide 4 limbs to 2", dst, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+			return cutrantt.DivRounds(r, of(dst), of(src))
+		})
+		leading := g.slice(src[0], 0, 2, 0, 3)
+		g.run("divide in place", leading, func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
+			return r.DivRound(of(leading), of(src[0]))
+		})
+		for _, c := range []switchCase{
+			{what: "long columns, a sum of one", alpha: 2, limbs: 3, keep: 3, lows: 1, items: 2},
+			{what: "long columns, turned", alpha: 2, limbs: 3, keep: 3, lows: 2, items: 1, galois: []uint64{5}},
+			{what: "long columns, merged", alpha: 2, limbs: 3, keep: 2, lows: 2, items: 1},
+		} {
+			g.switchKeys(c, d)
 		}
 	})
 }

@@ -201,7 +201,7 @@ func (b *backend) load() error {
 		}
 	}
 	for _, p := range plans {
-		for _, direction := range []string{"forward", "inverse", "encrypt_forward"} {
+		for _, direction := range []string{"forward", "inverse", "encrypt_forward", "down"} {
 			if err := b.allowShared(p.name(direction), p.shared()); err != nil {
 				return err
 			}

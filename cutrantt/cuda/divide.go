@@ -7,10 +7,12 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 )
 
-// Columns of 2^leastDown to 2^mostDown residues have kernels in kernels/down.cu.
+// Columns of 2^leastDown to 2^mostDown residues have kernels in kernels/down.cu. That for 2^longDown makes no images,
+// and is there in the machine code for sm_90 only: for all architectures it would be 90 kB of the images.
 const (
 	leastDown = 9
 	mostDown  = 13
+	longDown  = 14
 )
 
 // divide queues the end of a division by dropped limbs in the transform domain
@@ -39,7 +41,7 @@ func (r *ring) divide(items []divideItem, rest []tensor, polys int, drop, keep [
 	}
 	turned := slices.ContainsFunc(items, func(it divideItem) bool { return it.numbers.galois > 1 })
 	log := log2(r.n / n2)
-	single := r.single(n2) && leastDown <= log && log <= mostDown
+	single := r.single(n2) && leastDown <= log && (log <= mostDown || log == longDown && !turned && r.backend.early)
 	var plain table
 	if turned {
 		if plain, err = r.twiddles(r.n / n2); err != nil {

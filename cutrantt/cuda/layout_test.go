@@ -142,7 +142,7 @@ func TestFused(t *testing.T) {
 	for _, n2 := range []int{1, 2, 4, 8, 16} {
 		want = append(want, numbered("tensor", n2), numbered("inner", n2))
 	}
-	for log := leastDown; log <= mostDown; log++ {
+	for log := leastDown; log <= longDown; log++ {
 		want = append(want, plans[log].name("down"))
 	}
 	for log := leastUp; log <= mostUp; log++ {
