@@ -21,8 +21,8 @@ type Combiner interface {
 
 // Combine sets dst[i] to the sum over terms of By*Of[i], with add to that and dst[i] itself. The constant polynomial
 // constants[l] < q_l is added to limb l of polynomial 0 of each dst[i]; nil stands for zeros. All batches have one
-// shape and one domain, and the results lie apart from the terms. There is a term, or add is set. The residues equal
-// those of MulScalar, Add and AddScalar bit for bit.
+// shape and one domain, and the results lie apart from the terms. There is a term, or add is set. Factors and constants
+// are public: a device may keep them. The residues equal those of MulScalar, Add and AddScalar bit for bit.
 func Combine(r Ring, dst []*Batch, terms []Term, constants []uint32, add bool) error {
 	if len(dst) == 0 {
 		return nil

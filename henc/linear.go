@@ -510,7 +510,10 @@ func (t *transformer) lift(dst, b *cutrantt.Batch) {
 	c.Do(func() error { dst.SetDomain(t.domain); return nil })
 	factors := t.be.ctx.gadget().Product(r.Moduli(), b.Limbs())
 	low, special := c.View(dst, 0, b.Polys(), 0, own), c.View(dst, 0, b.Polys(), own, len(t.lt.limbs))
-	c.Do(func() error { return r.MulScalar(low, b, factors) })
+	c.Do(func() error {
+		once := []cutrantt.Term{{Of: []*cutrantt.Batch{b}, By: factors}}
+		return cutrantt.Combine(r, []*cutrantt.Batch{low}, once, nil, false)
+	})
 	c.Do(func() error { return r.Wipe(special) })
 }
 

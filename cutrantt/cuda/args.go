@@ -28,7 +28,7 @@ func launchItems[A kernelArgs, I item](r *ring, name string, x, y, threads, shar
 		return r.start(name, x, y, threads, shared, size)
 	}
 	data := unsafe.Slice((*byte)(unsafe.Pointer(&items[0])), len(items)*int(unsafe.Sizeof(items[0])))
-	return r.with(data, func(table pointer) error {
+	return r.table(data, func(table pointer) error {
 		p.table = table
 		return r.start(name, x, y, threads, shared, size)
 	})

@@ -260,7 +260,7 @@ func (r *ring) combine(
 	}
 	offset := len(words)
 	words = append(words, constants...)
-	return r.with(bytesOf(words), func(x pointer) error {
+	return r.table(bytesOf(words), func(x pointer) error {
 		a.a, a.factors = x, x+pointer(4*factors)
 		if constants != nil {
 			a.constants = x + pointer(4*offset)

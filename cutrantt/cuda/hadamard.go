@@ -305,7 +305,7 @@ func (r *ring) sumProducts(table []uint64, items, terms, sums int, limbs []int, 
 	if flat {
 		a.flat = 1
 	}
-	return r.with(bytesOf(table), func(x pointer) error {
+	return r.table(bytesOf(table), func(x pointer) error {
 		a.a = x
 		return launch(r, numbered("sums", sumsColumns), items*max(n1/128, 1), len(limbs), 128, 0, a)
 	})

@@ -204,3 +204,55 @@ func (r *ring) segments(b *cutrantt.Batch) []segment {
 	}
 	return s
 }
+
+// mostTable is the most bytes of a table that stays on the device, keptTables how many do.
+const (
+	mostTable  = 4 << 10
+	keptTables = 512
+)
+
+// kept is the tables that were copied to the device last.
+type kept struct {
+	at      pointer        // room for keptTables; 0 before the first
+	places  map[string]int // by content
+	content [keptTables]string
+	next    int // the place that is taken next
+}
+
+// table is with for addresses and public constants. They come again when operations do, as the pool hands out memory in
+// an order that repeats. So they are copied only if they are not there from before: a copy keeps the kernel that reads
+// it from being placed while the one ahead still runs.
+func (r *ring) table(data []byte, f func(x pointer) error) error {
+	if r.recorded != nil || r.backend.mapped || len(data) == 0 || len(data) > mostTable {
+		return r.with(data, f)
+	}
+	k := &r.kept
+	place, ok := k.places[string(data)]
+	if !ok {
+		var err error
+		if place, err = k.add(r, data); err != nil {
+			return err
+		}
+	}
+	return f(k.at + pointer(place*mostTable))
+}
+
+// add copies data to the next place. What reads the table that was there is ahead in the stream.
+func (k *kept) add(r *ring, data []byte) (place int, err error) {
+	if k.at == 0 {
+		if k.at, err = r.pool.get(keptTables * mostTable / 4); err != nil {
+			return 0, err
+		}
+		k.places = make(map[string]int, keptTables)
+	}
+	place = k.next
+	k.next = (place + 1) % keptTables
+	delete(k.places, k.content[place])
+	k.content[place] = ""
+	if err := r.backend.drv.CopyIn(k.at+pointer(place*mostTable), data, r.pool.stream); err != nil {
+		return 0, err
+	}
+	k.content[place] = string(data)
+	k.places[k.content[place]] = place
+	return place, nil
+}

@@ -23,8 +23,9 @@ type ring struct {
 
 	turns       turns // guard what follows, up to arguments, and the launcher
 	pool        *pool
-	mods        pointer               // struct Mod for each modulus
-	lists       map[string]pointer    // lists of limbs on the device
+	mods        pointer            // struct Mod for each modulus
+	lists       map[string]pointer // lists of limbs on the device
+	kept        kept
 	bases       map[string]basis      // constants of Extend and DivRound
 	conversions map[string]conversion // the same for the tensor cores
 	plain       table                 // twiddles in plain order
