@@ -425,38 +425,43 @@ func (b *Bootstrapper) toSlots(cts *henc.Ciphertexts) (*henc.Ciphertexts, error)
 	if err != nil {
 		return nil, err
 	}
-	re, err := keep(be.Add(z, conjugate))
-	if err != nil {
-		return nil, err
-	}
-	twice, err := keep(be.Sub(z, conjugate))
-	if err != nil {
-		return nil, err
-	}
-	im, err := keep(be.MulPlain(twice, b.minusI))
-	if err != nil {
-		return nil, err
-	}
-	return b.join(re, im)
+	return b.parts(z, conjugate)
 }
 
-// join copies the items of a, and then those of o, to one batch.
-func (b *Bootstrapper) join(a, o *henc.Ciphertexts) (*henc.Ciphertexts, error) {
-	be, err := b.batch(a.Len() + o.Len())
+// parts returns twice the real parts of all items, and then twice the imaginary ones, each made where it lies.
+func (b *Bootstrapper) parts(z, conjugate *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+	p, r, n := b.plan.params, b.ctx.Ring(), z.Len()
+	limbs := p.QLimbs(z.Level())
+	minus := make([]uint32, len(limbs)) // -1
+	for i := range minus {
+		minus[i] = p.Q()[i] - 1
+	}
+	first, second := make([]*cutrantt.Batch, n), make([]*cutrantt.Batch, n)
+	for i := range n {
+		first[i], second[i] = z.At(i).Value, conjugate.At(i).Value
+	}
+	c := chain.New(r)
+	defer c.Close()
+	all := c.Result(4*n, limbs, b.ctx.Domain())
+	re, im := c.View(all, 0, 2*n, 0, len(limbs)), c.View(all, 2*n, 4*n, 0, len(limbs))
+	combine := func(dst *cutrantt.Batch, by []uint32) {
+		each := c.Each(dst, 2)
+		terms := []cutrantt.Term{{Of: first}, {Of: second, By: by}}
+		c.Do(func() error { return cutrantt.Combine(r, each, terms, nil, false) })
+	}
+	combine(re, nil)
+	combine(im, minus)
+	c.Do(func() error { return r.Mul(im, im, b.minusI.Value) })
+	kept, err := c.Keep(all)
 	if err != nil {
 		return nil, err
 	}
-	var all []*henc.Ciphertext
-	for _, part := range []*henc.Ciphertexts{a, o} {
-		for i := range part.Len() {
-			all = append(all, part.At(i))
-		}
-	}
-	both, err := be.Of(all, a.Level())
+	be, err := b.batch(2 * n)
 	if err != nil {
+		r.Free(kept)
 		return nil, err
 	}
-	return be.Clone(both)
+	return be.Take(kept, z.Level(), z.Scale())
 }
 
 // joined is the first halves plus i times the second ones.
