@@ -9,7 +9,6 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
-	"github.com/hencedge/hencedge/internal/crew"
 )
 
 var _ cutrantt.Encrypting = (*ring)(nil)
@@ -185,20 +184,27 @@ func (r *ring) result(e *encryption) (*cutrantt.Batch, error) {
 // encryptAll makes the results of checked jobs and encrypts window by window.
 func (r *ring) encryptAll(e *encryption, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 	defer runtime.KeepAlive(e.of)
-	out := make([]*cutrantt.Batch, len(jobs))
-	err := r.exec(func() error { return r.encryptWindows(e, jobs, out) })
+	out := make([]*cutrantt.Batch, 0, len(jobs))
+	err := r.exec(func() error {
+		for range jobs {
+			b, err := r.result(e)
+			if err != nil {
+				return err
+			}
+			out = append(out, b)
+		}
+		return r.encryptWindows(e, jobs, out)
+	})
 	if err != nil {
 		for _, b := range out {
-			if b != nil {
-				r.Free(b)
-			}
+			r.Free(b)
 		}
 		return nil, err
 	}
 	return out, nil
 }
 
-// encryptWindows encrypts the messages window by window, and makes out, the results.
+// encryptWindows encrypts the messages window by window.
 func (r *ring) encryptWindows(e *encryption, jobs []cutrantt.Encryption, out []*cutrantt.Batch) (err error) {
 	if len(jobs) == 0 {
 		return nil
@@ -278,9 +284,22 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 		}
 	}
 	input := parts[0].at
-	if err := r.write(e, jobs, out, b, input); err != nil {
-		return err
+	messages := input + pointer(k*size)
+	if e.inPlace {
+		messages = b.pointer() + pointer(k*size)
 	}
+	records := unsafe.Slice((*job)(unsafe.Pointer(&b.bytes[0])), k)
+	for i, j := range jobs {
+		t := r.tensor(out[i])
+		records[i] = job{seed: *j.Seed, message: messages + pointer(8*r.n*i), dst: t.at, ds: t.stride}
+		if j.Mask != nil {
+			records[i].mask = *j.Mask
+		}
+	}
+	share(k, 8*e.count*k, func(i int) {
+		to := b.bytes[k*size+8*e.count*i:][:8*e.count]
+		clear(to[copy(to, bytesOf(jobs[i].Message)):])
+	})
 	sent := k * e.each()
 	if e.inPlace {
 		sent = k * size // the records, which all blocks read
@@ -300,35 +319,6 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 		err = drv.Record(b.done, s)
 	}
 	return err
-}
-
-// write makes the results of a window, and writes records and messages to b, from where they go to input. Helpers
-// copy messages meanwhile.
-func (r *ring) write(e *encryption, jobs []cutrantt.Encryption, out []*cutrantt.Batch, b *buffer, input pointer) error {
-	k, size := len(jobs), int(unsafe.Sizeof(job{}))
-	copies := crew.Begin(k, sharers(8*e.count*k), func(i int) {
-		to := b.bytes[k*size+8*e.count*i:][:8*e.count]
-		clear(to[copy(to, bytesOf(jobs[i].Message)):])
-	})
-	defer copies.Finish()
-	messages := input + pointer(k*size)
-	if e.inPlace {
-		messages = b.pointer() + pointer(k*size)
-	}
-	records := unsafe.Slice((*job)(unsafe.Pointer(&b.bytes[0])), k)
-	for i, j := range jobs {
-		result, err := r.result(e)
-		if err != nil {
-			return err
-		}
-		out[i] = result
-		t := r.tensor(result)
-		records[i] = job{seed: *j.Seed, message: messages + pointer(8*r.n*i), dst: t.at, ds: t.stride}
-		if j.Mask != nil {
-			records[i].mask = *j.Mask
-		}
-	}
-	return nil
 }
 
 // encryptQueued queues the kernels for k jobs whose records are at input. The last one
