@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testenv/chromium"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
 
@@ -31,7 +32,7 @@ func TestConsoleBoards(t *testing.T) { browseWith(t, "boards") }
 // browseWith runs a script of testdata/console with a browser of its own.
 func browseWith(t *testing.T, script string) {
 	t.Helper()
-	b := &browsing{t: t, browser: testenv.Chromium(t), address: testrig.FreeAddress(t)}
+	b := &browsing{t: t, browser: chromium.Start(t), address: testrig.FreeAddress(t)}
 	b.page = b.browser.Page()
 	cmds := (&services{all: map[string]*service{}}).commands()
 	cmds["browse"] = b.browse
@@ -43,8 +44,8 @@ func browseWith(t *testing.T, script string) {
 // browsing is somebody in front of the page.
 type browsing struct {
 	t       *testing.T
-	browser *testenv.Browser
-	page    *testenv.Page
+	browser *chromium.Browser
+	page    *chromium.Page
 	address string
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testenv/chromium"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
@@ -36,7 +36,7 @@ func BenchmarkBrowser(b *testing.B) {
 	serving := g.serve(b, program)
 	link, err := Invite(g.cfg, Holder, false, time.Now())
 	must(b, err)
-	page := testenv.Chromium(b).Page()
+	page := chromium.Start(b).Page()
 	page.Open(link)
 	page.Wait("updates", "document.querySelector('.live')?.textContent === 'live'")
 	page.Wait("cards", "document.querySelectorAll('.card canvas').length === 2")
@@ -92,7 +92,7 @@ func BenchmarkLive(b *testing.B) {
 	g := newRig(b, nil)
 	g.online()
 	g.compute(20)
-	page := testenv.Chromium(b).Page()
+	page := chromium.Start(b).Page()
 	page.Open(g.link(Viewer))
 	page.Wait("updates", live)
 	page.Wait("the value", value(20))
@@ -181,7 +181,7 @@ func birth(b *testing.B, name string, key *transport.SigningKey) []byte {
 
 // moveChart times all frames while a chart of 60,000 to 121,000 results is moved: for ten frames, after which it is let
 // be for fifteen, in which it asks for what it shows now, and so on.
-func moveChart(b *testing.B, page *testenv.Page) {
+func moveChart(b *testing.B, page *chromium.Page) {
 	page.Do(clickOn(""))
 	page.Wait("charts", drawn[""])
 	page.Do(`document.querySelector('[data-program=mean] .ranges button:nth-child(3)').click()`)
@@ -189,7 +189,7 @@ func moveChart(b *testing.B, page *testenv.Page) {
 	var at struct{ X, Y, Width, Height float64 }
 	must(b, json.Unmarshal([]byte(page.Do(
 		`document.querySelector('[data-program=mean] .u-over').getBoundingClientRect().toJSON()`)), &at))
-	middle := testenv.Pointer{X: at.X + at.Width/2, Y: at.Y + at.Height/2}
+	middle := chromium.Pointer{X: at.X + at.Width/2, Y: at.Y + at.Height/2}
 	moved := "!document.querySelector('[data-program=mean] .ranges button:last-child').hidden"
 	ten := func(each func(i int)) {
 		for i := range 10 {
@@ -238,7 +238,7 @@ func moveChart(b *testing.B, page *testenv.Page) {
 			back()
 		}},
 		{"chart-by-wheel", func() {
-			for _, by := range []testenv.Pointer{{Ctrl: true, Wheel: -100}, {Shift: true, Wheel: 100},
+			for _, by := range []chromium.Pointer{{Ctrl: true, Wheel: -100}, {Shift: true, Wheel: 100},
 				{Ctrl: true, Wheel: 100}} {
 				by.Event, by.X, by.Y = "mouseWheel", middle.X, middle.Y
 				ten(func(int) { page.Mouse(by) })
@@ -251,7 +251,7 @@ func moveChart(b *testing.B, page *testenv.Page) {
 }
 
 // timeFrames reports how long frames take while something is done again and again.
-func timeFrames(b *testing.B, page *testenv.Page, do func()) {
+func timeFrames(b *testing.B, page *chromium.Page, do func()) {
 	var all []float64
 	for b.Loop() {
 		page.Do("watchFrames()")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testenv/chromium"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -35,7 +35,7 @@ func (g *rig) link(role Role) string {
 // A session ends for all tabs when its time is over, and not before. A link that is too old opens
 // nothing. The clock is the test's.
 func TestExpiryInBrowser(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	g := newRig(t, nil)
 	g.online()
 	g.compute(20)
@@ -88,7 +88,7 @@ func TestExpiryInBrowser(t *testing.T) {
 
 // The table warns of a certificate that ends within 30 days, and of one that has ended, in words.
 func TestCertificatesInBrowser(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	r, keys := &roll{}, map[string]*transport.SigningKey{}
 	left := map[string]time.Duration{"over": -time.Hour, "soon": 29 * 24 * time.Hour, "well": 31 * 24 * time.Hour}
 	for name := range left {
@@ -118,7 +118,7 @@ func TestCertificatesInBrowser(t *testing.T) {
 
 // The number of boards that ask is that of the newest answer, whichever comes first, and stays after one that failed.
 func TestAnswersOvertakeInBrowser(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	g := newRig(t, nil)
 	d := &fakeDesk{changed: make(chan struct{}), answers: make(chan (<-chan deskAnswer), 10)}
 	g.o.Desk = d

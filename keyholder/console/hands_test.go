@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testenv/chromium"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyholder/alert"
@@ -29,14 +29,14 @@ func value(v int) string {
 }
 
 // focused is what the element that has the focus is called.
-func focused(p *testenv.Page) string {
+func focused(p *chromium.Page) string {
 	return p.Do("document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent")
 }
 
 // While results come, a holder chooses how long an alarm is silent, with mouse or keyboard: nothing that they have
 // in hand is taken from them.
 func TestAlarmsInHand(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	g := newRig(t, withAlarm)
 	al, err := alert.Open(alert.Options{Config: g.cfg.Alerts, Holder: "home", State: g.cfg.State,
 		Logger: testrig.Quiet()})
@@ -99,7 +99,7 @@ func TestAlarmsInHand(t *testing.T) {
 // While results come, the table of devices keeps the focus, and how far it was scrolled on a phone; and a table of
 // results keeps the focus on a result that moves down.
 func TestTablesInHand(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	g := newRig(t, nil)
 	g.online()
 	for i := range 120 {
@@ -154,7 +154,7 @@ func TestTablesInHand(t *testing.T) {
 // A browser has six connections to a host. Ten tabs of the page leave room for what each of them asks, and the one
 // that somebody looks at has what came while it was out of sight.
 func TestManyTabs(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	g := newRig(t, nil)
 	g.online()
 	g.compute(20)
@@ -178,7 +178,7 @@ func TestManyTabs(t *testing.T) {
 
 // Whoever could not be logged out is told so.
 func TestLogoutWithoutConnection(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	g := newRig(t, nil)
 	g.online()
 	page := browser.Page()
@@ -194,7 +194,7 @@ func TestLogoutWithoutConnection(t *testing.T) {
 
 // A connection that breaks without a sound is noticed: a page that hears nothing does not say that it is live.
 func TestDeafPage(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	g := newRig(t, nil)
 	g.quiet = 200 * time.Millisecond
 	g.online()
@@ -219,7 +219,7 @@ func TestDeafPage(t *testing.T) {
 
 // On a phone one finger moves a chart, and two zoom it; what is below a finger stays there.
 func TestFingersOnChart(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	g := newRig(t, nil)
 	g.online()
 	for i := range 30 {
@@ -244,8 +244,8 @@ func TestFingersOnChart(t *testing.T) {
 		must(t, json.Unmarshal([]byte(text), &got))
 		return got[0], got[1]
 	}
-	x := func(share float64) testenv.Finger {
-		return testenv.Finger{X: at.X + share*at.Width, Y: at.Y + at.Height/2}
+	x := func(share float64) chromium.Finger {
+		return chromium.Finger{X: at.X + share*at.Width, Y: at.Y + at.Height/2}
 	}
 	const away = "!document.querySelector('[data-program=mean] .ranges button:last-child').hidden"
 	count := func() string {

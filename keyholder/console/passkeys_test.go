@@ -13,7 +13,7 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testenv/chromium"
 )
 
 // named gives the page a name, which passkeys want.
@@ -41,7 +41,7 @@ const (
 )
 
 // addPasskey logs in with a link and adds a passkey.
-func (g *rig) addPasskey(page *testenv.Page, role Role, name string) {
+func (g *rig) addPasskey(page *chromium.Page, role Role, name string) {
 	g.t.Helper()
 	page.Open(g.passkeyLink(role))
 	page.Wait("updates", isLive)
@@ -54,7 +54,7 @@ func (g *rig) addPasskey(page *testenv.Page, role Role, name string) {
 }
 
 // logOut leaves the page where it offers to log in with a passkey.
-func logOut(page *testenv.Page) {
+func logOut(page *chromium.Page) {
 	page.Click("#logout")
 	page.See("You are logged out.")
 	page.Wait("the way in", offered)
@@ -62,7 +62,7 @@ func logOut(page *testenv.Page) {
 
 // A passkey that a link has let in logs in again and again, in its role, until it is revoked.
 func TestPasskeysInBrowser(t *testing.T) {
-	browser := testenv.Chromium(t)
+	browser := chromium.Start(t)
 	g := newRig(t, named)
 	g.online()
 	page, phone := browser.Page(), browser.Page()

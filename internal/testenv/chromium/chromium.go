@@ -1,8 +1,9 @@
-package testenv
+// Package chromium drives a real browser in tests, through chromedp.
+package chromium
 
 import (
-	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -13,182 +14,94 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	devlog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // patience bounds what a browser is waited for.
 const patience = 60 * time.Second
 
-// Browser is a Chromium without a window. It is driven through two pipes, in the DevTools
-// protocol.
+// Browser is a Chromium without a window.
 type Browser struct {
-	t     testing.TB
-	fail  func(format string, args ...any)
-	write io.Writer
-
-	mu      sync.Mutex
-	last    int
-	answers map[int]chan reply
-	pages   map[string]*Page
-	gone    bool
+	t    testing.TB
+	fail func(format string, args ...any)
+	ctx  context.Context
 }
 
 // Page is a tab with storage of its own, as if it were another browser.
 type Page struct {
-	b       *Browser
-	session string
-	context string
-	target  string
+	b   *Browser
+	ctx context.Context
+	in  cdp.BrowserContextID
 
 	mu       sync.Mutex
 	requests []string
 	troubles []string
 }
 
-type reply struct {
-	ID        int             `json:"id"`
-	Method    string          `json:"method"`
-	SessionID string          `json:"sessionId"`
-	Result    json.RawMessage `json:"result"`
-	Params    json.RawMessage `json:"params"`
-	Error     *struct {
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
-// Chromium starts a browser that ends with the test. The test is skipped without one.
-func Chromium(t testing.TB) *Browser {
+// Start starts a browser that ends with the test. The test is skipped without one.
+func Start(t testing.TB) *Browser {
 	t.Helper()
-	program := Program(t, "chromium", "chromium")
-	toBrowser, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(testenv.Program(t, "chromium", "chromium")),
+		chromedp.UserDataDir(t.TempDir()), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.DisableGPU,
+		chromedp.Flag("headless", "new"), chromedp.Flag("lang", "en-GB")}
+	for _, flag := range []string{"disable-dev-shm-usage", "disable-background-networking", "disable-component-update",
+		"disable-sync", "hide-scrollbars"} {
+		options = append(options, chromedp.Flag(flag, true))
 	}
-	read, fromBrowser, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--no-first-run",
-		"--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
-		"--disable-sync", "--no-default-browser-check", "--lang=en-GB", "--hide-scrollbars"}
 	if os.Geteuid() == 0 {
-		args = append(args, "--no-sandbox") // Chromium refuses to run as root with one
+		options = append(options, chromedp.NoSandbox) // Chromium refuses to run as root with one
 	}
-	cmd := exec.Command(program, args...)
-	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser} // 3 and 4
-	if err := cmd.Start(); err != nil {
+	allocator, release := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		closing, over := context.WithTimeout(ctx, 10*time.Second)
+		defer over()
+		_ = chromedp.Cancel(closing)
+		cancel()
+		release()
+	})
+	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
-	toBrowser.Close()
-	fromBrowser.Close()
-	b := &Browser{t: t, fail: t.Fatalf, write: write, answers: map[int]chan reply{}, pages: map[string]*Page{}}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		b.listen(read)
-	}()
-	t.Cleanup(func() {
-		_, _ = b.call("", "Browser.close", nil)
-		ended := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait()
-		ended.Stop()
-		write.Close()
-		read.Close()
-		<-done
-	})
-	return b
+	return &Browser{t: t, fail: t.Fatalf, ctx: ctx}
 }
 
 // FailWith says how a test fails from now on, for tests within others.
 func (b *Browser) FailWith(fail func(format string, args ...any)) { b.fail = fail }
 
-// listen reads what the browser says until it is gone.
-func (b *Browser) listen(from io.Reader) {
-	in := bufio.NewReaderSize(from, 1<<20)
-	for {
-		text, err := in.ReadBytes(0)
-		if err != nil {
-			break
-		}
-		var r reply
-		if json.Unmarshal(text[:len(text)-1], &r) != nil {
-			continue
-		}
-		b.mu.Lock()
-		answer, page := b.answers[r.ID], b.pages[r.SessionID]
-		delete(b.answers, r.ID)
-		b.mu.Unlock()
-		switch {
-		case answer != nil:
-			answer <- r
-		case page != nil:
-			page.note(&r)
-		}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.gone = true
-	for _, answer := range b.answers {
-		close(answer)
-	}
-}
-
-var errGone = errors.New("the browser is gone")
-
-// call asks the browser, or one of its pages, for something.
-func (b *Browser) call(session, method string, params any) (json.RawMessage, error) {
-	answer := make(chan reply, 1)
-	b.mu.Lock()
-	if b.gone {
-		b.mu.Unlock()
-		return nil, errGone
-	}
-	b.last++
-	id := b.last
-	b.answers[id] = answer
-	ask := map[string]any{"id": id, "method": method}
-	if params != nil {
-		ask["params"] = params
-	}
-	if session != "" {
-		ask["sessionId"] = session
-	}
-	text, err := json.Marshal(ask)
-	if err == nil {
-		_, err = b.write.Write(append(text, 0))
-	}
-	b.mu.Unlock()
+// call asks the tab for something, in the DevTools protocol.
+func (p *Page) call(method string, params any) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	var result json.RawMessage
+	err := chromedp.FromContext(ctx).Target.Call(ctx, method, params, &result)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", method, err)
 	}
-	select {
-	case r, ok := <-answer:
-		switch {
-		case !ok:
-			return nil, errGone
-		case r.Error != nil:
-			return nil, fmt.Errorf("%s: %s", method, r.Error.Message)
-		}
-		return r.Result, nil
-	case <-time.After(patience):
-		return nil, fmt.Errorf("%s: no answer", method)
-	}
+	return result, nil
 }
 
 // ask is call for what must work.
-func (b *Browser) ask(session, method string, params, into any) {
-	b.t.Helper()
-	result, err := b.call(session, method, params)
+func (p *Page) ask(method string, params, into any) {
+	p.b.t.Helper()
+	result, err := p.call(method, params)
 	if err == nil && into != nil {
 		err = json.Unmarshal(result, into)
 	}
 	if err != nil {
-		b.fail("%v", err)
+		p.b.fail("%v", err)
 	}
 }
 
@@ -196,35 +109,32 @@ func (b *Browser) ask(session, method string, params, into any) {
 func (b *Browser) Page() *Page {
 	b.t.Helper()
 	var in struct {
-		BrowserContextID string `json:"browserContextId"`
+		ID cdp.BrowserContextID `json:"browserContextId"`
 	}
-	b.ask("", "Target.createBrowserContext", nil, &in)
-	return b.tab(in.BrowserContextID)
+	// Not chromedp.WithNewBrowserContext, which would end with this tab.
+	if err := chromedp.FromContext(b.ctx).Browser.Call(b.ctx, "Target.createBrowserContext", nil, &in); err != nil {
+		b.fail("%v", err)
+	}
+	return b.tab(in.ID)
 }
 
 // Another opens a tab of the same browser: they share cookies and storage.
 func (p *Page) Another() *Page {
 	p.b.t.Helper()
-	return p.b.tab(p.context)
+	return p.b.tab(p.in)
 }
 
 // tab opens a tab in a context.
-func (b *Browser) tab(in string) *Page {
+func (b *Browser) tab(in cdp.BrowserContextID) *Page {
 	b.t.Helper()
-	var target struct {
-		TargetID string `json:"targetId"`
+	p := &Page{b: b, in: in}
+	p.ctx, _ = chromedp.NewContext(b.ctx, chromedp.WithExistingBrowserContext(in), chromedp.WithNewWindow(false),
+		chromedp.WithListener(p.note))
+	if err := chromedp.Do(p.ctx); err != nil {
+		b.fail("%v", err)
 	}
-	b.ask("", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": in}, &target)
-	var attached struct {
-		SessionID string `json:"sessionId"`
-	}
-	b.ask("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	p := &Page{b: b, session: attached.SessionID, context: in, target: target.TargetID}
-	b.mu.Lock()
-	b.pages[p.session] = p
-	b.mu.Unlock()
-	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
-		b.ask(p.session, domain+".enable", nil, nil)
+	for _, domain := range []string{"Network", "Log"} {
+		p.ask(domain+".enable", nil, nil)
 	}
 	p.Size(1280, 900)
 	return p
@@ -233,31 +143,28 @@ func (b *Browser) tab(in string) *Page {
 // Close closes the tab.
 func (p *Page) Close() {
 	p.b.t.Helper()
-	p.b.ask("", "Target.closeTarget", map[string]any{"targetId": p.target}, nil)
+	if err := chromedp.Cancel(p.ctx); err != nil {
+		p.b.fail("%v", err)
+	}
 }
 
 // note remembers requests and troubles of a page.
-func (p *Page) note(r *reply) {
-	var e struct {
-		Request struct{ URL string }
-		Entry   struct{ Level, Source, Text string }
-		Details struct {
-			Text      string
-			Exception struct{ Description string }
-		} `json:"exceptionDetails"`
-	}
-	_ = json.Unmarshal(r.Params, &e)
+func (p *Page) note(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch r.Method {
-	case "Network.requestWillBeSent":
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
 		p.requests = append(p.requests, e.Request.URL)
-	case "Log.entryAdded":
-		if e.Entry.Level == "error" && e.Entry.Source != "network" {
+	case *devlog.EventEntryAdded:
+		if e.Entry.Level == devlog.EntryLevelError && e.Entry.Source != devlog.EntrySourceNetwork {
 			p.troubles = append(p.troubles, e.Entry.Text)
 		}
-	case "Runtime.exceptionThrown":
-		p.troubles = append(p.troubles, e.Details.Text+" "+e.Details.Exception.Description)
+	case *runtime.EventExceptionThrown:
+		text := e.ExceptionDetails.Text
+		if x := e.ExceptionDetails.Exception; x != nil {
+			text += " " + x.Description
+		}
+		p.troubles = append(p.troubles, text)
 	}
 }
 
@@ -279,13 +186,13 @@ func (p *Page) Troubles() []string {
 // Open goes to an address.
 func (p *Page) Open(address string) {
 	p.b.t.Helper()
-	p.b.ask(p.session, "Page.navigate", map[string]any{"url": address}, nil)
+	p.ask("Page.navigate", map[string]any{"url": address}, nil)
 }
 
 // Size sets the size of the page in pixels.
 func (p *Page) Size(width, height int) {
 	p.b.t.Helper()
-	p.b.ask(p.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height,
+	p.ask("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height,
 		"deviceScaleFactor": 1, "mobile": width < 600}, nil)
 }
 
@@ -296,13 +203,13 @@ func (p *Page) Dark(on bool) {
 	if on {
 		value = "dark"
 	}
-	p.b.ask(p.session, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
+	p.ask("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
 		{"name": "prefers-color-scheme", "value": value}}}, nil)
 }
 
 // Eval evaluates an expression, whose promise it waits for, and returns its value in JSON.
 func (p *Page) Eval(expression string) (string, error) {
-	result, err := p.b.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression,
+	result, err := p.call("Runtime.evaluate", map[string]any{"expression": expression,
 		"awaitPromise": true, "returnByValue": true, "userGesture": true})
 	if err != nil {
 		return "", err
@@ -342,7 +249,7 @@ func (p *Page) Wait(what, expression string) {
 		if got, err = p.Eval(expression); err == nil && got == "true" {
 			return
 		}
-		if errors.Is(err, errGone) {
+		if errors.Is(err, context.Canceled) {
 			break
 		}
 	}
@@ -378,10 +285,10 @@ func (p *Page) Key(key string) {
 	case "Tab":
 		press["windowsVirtualKeyCode"] = 9
 	}
-	p.b.ask(p.session, "Input.dispatchKeyEvent", press, nil)
+	p.ask("Input.dispatchKeyEvent", press, nil)
 	press["type"] = "keyUp"
 	delete(press, "text")
-	p.b.ask(p.session, "Input.dispatchKeyEvent", press, nil)
+	p.ask("Input.dispatchKeyEvent", press, nil)
 }
 
 // Pointer is what a mouse does at X and Y, in CSS pixels from the upper left of what is shown.
@@ -413,7 +320,7 @@ func (p *Page) Mouse(m Pointer) {
 		modifiers |= 8
 	}
 	event["modifiers"] = modifiers
-	p.b.ask(p.session, "Input.dispatchMouseEvent", event, nil)
+	p.ask("Input.dispatchMouseEvent", event, nil)
 }
 
 // Finger is where one touches the page, in CSS pixels from the upper left of what is shown.
@@ -427,19 +334,19 @@ func (p *Page) Touch(event string, fingers ...Finger) {
 	for i, f := range fingers {
 		points = append(points, map[string]any{"x": f.X, "y": f.Y, "id": i})
 	}
-	p.b.ask(p.session, "Input.dispatchTouchEvent", map[string]any{"type": event, "touchPoints": points}, nil)
+	p.ask("Input.dispatchTouchEvent", map[string]any{"type": event, "touchPoints": points}, nil)
 }
 
 // Front brings the tab before the others, which nobody sees then.
 func (p *Page) Front() {
 	p.b.t.Helper()
-	p.b.ask(p.session, "Page.bringToFront", nil, nil)
+	p.ask("Page.bringToFront", nil, nil)
 }
 
 // Offline cuts the tab off from every server, or gives it back.
 func (p *Page) Offline(on bool) {
 	p.b.t.Helper()
-	p.b.ask(p.session, "Network.emulateNetworkConditions", map[string]any{"offline": on, "latency": 0,
+	p.ask("Network.emulateNetworkConditions", map[string]any{"offline": on, "latency": 0,
 		"downloadThroughput": -1, "uploadThroughput": -1}, nil)
 }
 
@@ -448,7 +355,7 @@ func (p *Page) Screenshot(file string) {
 	p.b.t.Helper()
 	p.Front() // a tab behind another one draws nothing
 	var got struct{ Data string }
-	p.b.ask(p.session, "Page.captureScreenshot", map[string]any{"format": "png"}, &got)
+	p.ask("Page.captureScreenshot", map[string]any{"format": "png"}, &got)
 	b, err := base64.StdEncoding.DecodeString(got.Data)
 	var small bytes.Buffer
 	if err == nil {
@@ -510,11 +417,11 @@ type Authenticator struct {
 // Authenticator gives the tab a device with passkeys.
 func (p *Page) Authenticator() *Authenticator {
 	p.b.t.Helper()
-	p.b.ask(p.session, "WebAuthn.enable", map[string]any{}, nil)
+	p.ask("WebAuthn.enable", map[string]any{}, nil)
 	var got struct {
 		AuthenticatorID string `json:"authenticatorId"`
 	}
-	p.b.ask(p.session, "WebAuthn.addVirtualAuthenticator", map[string]any{"options": map[string]any{
+	p.ask("WebAuthn.addVirtualAuthenticator", map[string]any{"options": map[string]any{
 		"protocol": "ctap2", "transport": "internal", "hasResidentKey": true, "hasUserVerification": true,
 		"isUserVerified": true, "automaticPresenceSimulation": true}}, &got)
 	return &Authenticator{p, got.AuthenticatorID}
@@ -523,6 +430,6 @@ func (p *Page) Authenticator() *Authenticator {
 // Verifies says whether the device verifies its user from now on.
 func (a *Authenticator) Verifies(on bool) {
 	a.p.b.t.Helper()
-	a.p.b.ask(a.p.session, "WebAuthn.setUserVerified", map[string]any{"authenticatorId": a.id, "isUserVerified": on},
+	a.p.ask("WebAuthn.setUserVerified", map[string]any{"authenticatorId": a.id, "isUserVerified": on},
 		nil)
 }
