@@ -155,6 +155,9 @@ func (o *objects) addTo(t *testing.T, args arguments) {
 	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{o.ct}, []*henc.Ciphertext{nil})
 	args.add([][2]*henc.Ciphertexts(nil), make([][2]*henc.Ciphertexts, 1), [][2]*henc.Ciphertexts{{o.batch, o.batch}},
 		[][2]*henc.Ciphertexts{{o.batch, o.batch}, {o.batch, nil}, {o.freedBatch, &henc.Ciphertexts{}}})
+	args.add([]henc.Multiple(nil), make([]henc.Multiple, 1), []henc.Multiple{{Of: o.batch, By: 1, Scale: 4}},
+		[]henc.Multiple{{o.batch, math.NaN(), math.Inf(1)}, {o.freedBatch, -1, 0}, {&henc.Ciphertexts{}, 1, 1}},
+		[]henc.Multiple{{o.batch, 0x1p900, 0x1p900}})
 	args.add((*henc.Ciphertexts)(nil), &henc.Ciphertexts{}, o.batch, must(o.be.Clone(o.batch))(t), o.freedBatch,
 		o.batch.WithScale(math.NaN()))
 	args.add(o.lt, o.freedLt, (*henc.LinearTransform)(nil), &henc.LinearTransform{})
