@@ -343,11 +343,13 @@ func (p *Page) Front() {
 	p.ask("Page.bringToFront", nil, nil)
 }
 
-// Offline cuts the tab off from every server, or gives it back.
+// Offline cuts the tab off from every server, or gives it back, and returns when that is so: Chromium answers before.
 func (p *Page) Offline(on bool) {
 	p.b.t.Helper()
 	p.ask("Network.emulateNetworkConditions", map[string]any{"offline": on, "latency": 0,
 		"downloadThroughput": -1, "uploadThroughput": -1}, nil)
+	fails := "fetch(location.pathname, {method: 'HEAD', cache: 'no-store'}).then(() => false, () => true)"
+	p.Wait(fmt.Sprintf("the network (offline: %t)", on), fmt.Sprintf("%s.then((off) => off === %t)", fails, on))
 }
 
 // Screenshot writes what the page shows to a PNG file.
