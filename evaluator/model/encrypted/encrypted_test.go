@@ -173,7 +173,7 @@ func TestCategories(t *testing.T) {
 // TestLargeTree evaluates the tree of 1,080 splits under parameters of 128 bits. The class is what scikit-learn says.
 func TestLargeTree(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a minute on a slow machine")
+		testenv.Missing(t, "deep", "-short: a minute on a slow machine")
 	}
 	m, _, rows, said := machine(t, "sklearn-tree")
 	f := must(must(m.Decided())(t).Quantise(grids(t), 1))(t)
