@@ -43,8 +43,15 @@ func TestKillServe(t *testing.T) {
 		"results: keyholder, receipt_timeout: 1s, retry_min: 100ms, retry_max: 1s}")
 	r.rewrite("board1/agent.yaml", "speed: fast", fmt.Sprintf("speed: %dx", 20*samples))
 	r.start(r.broker, r.evaluator, r.boards[0].process)
-	for range rounds {
+	for i := range rounds {
 		r.start(r.holder)
+		if i == rounds/2 { // however slow the machine is, one kill comes while results do
+			for since := time.Now(); told.number() == 0; time.Sleep(10 * time.Millisecond) {
+				if time.Since(since) > time.Minute {
+					t.Fatalf("the sink was told of no result within a minute\n%s", r.logs())
+				}
+			}
+		}
 		time.Sleep(rand.N(1200 * time.Millisecond))
 		if ok, err := r.holder.alive(); !ok {
 			t.Fatalf("the key holder ended by itself: %v\n%s", err, r.logs())
@@ -52,9 +59,6 @@ func TestKillServe(t *testing.T) {
 		r.holder.kill()
 	}
 	between := told.number()
-	if between == 0 {
-		t.Fatalf("no result came between the kills\n%s", r.logs())
-	}
 	r.start(r.holder)
 	rows, want := map[int]int{}, len(readings)/samples
 	for last, since := -1, time.Now(); time.Since(since) < 2*time.Minute; time.Sleep(300 * time.Millisecond) {
