@@ -12,7 +12,7 @@ var hashVectors = map[string]string{
 	"std15-d11":              "145ac9678bf5f3296a47c45fa9a9239b3745ded37bc242d13150313be543cc2a",
 	"deep16-d23":             "336a585d608e96e65069bb4432e0bf7e15c025a9aa3b0e6e59b79a92c6abcdc2",
 	"boot15":                 "4b3de428e41fc0e89d3f04999149de8e5ea4362daafe60e72a6203fc2d10a205",
-	"boot16":                 "e31750224db0c46a36534d242857e072ef3611e16af9a923a1a45db864e03256",
+	"boot16":                 "81984c9195585a568c9298970176661709514f78c2119690435212d66e597c85",
 	"boot10-insecure":        "1b92c3400e68b275feafbb7726e8eefca8cb94a158b4f7c430cb235d17e2d049",
 	"bench-paper16-insecure": "ef33f273fcbebf419bfa047fa329784674bca8049d2cef9e166e1d32849bc19b",
 }

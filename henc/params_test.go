@@ -35,7 +35,7 @@ func TestNamedSets(t *testing.T) {
 		{"std15-d11", 15, 11, 24, 8, 3, 51, ModePair, 619.99, 859.95},
 		{"deep16-d23", 16, 23, 48, 12, 4, 55, ModePair, 1324.95, 1684.79},
 		{"boot15", 15, 16, 29, 3, 10, 29, ModeSingle, 777.90, 867.90},
-		{"boot16", 16, 25, 47, 14, 4, 49, ModeMixed, 1327.15, 1746.90},
+		{"boot16", 16, 25, 45, 15, 3, 49, ModeMixed, 1303.73, 1746.98},
 		{"bench-paper16-insecure", 16, 32, 66, 22, 3, 51, ModePair, 1691.92, 2351.42},
 		{"boot10-insecure", 10, 16, 29, 3, 10, 29, ModeSingle, 777.90, 867.90},
 	} {
@@ -86,7 +86,7 @@ func TestScaleDriftIsSmall(t *testing.T) {
 		for level := 0; level <= p.MaxLevel(); level++ {
 			want, limit := float64(p.LogScale()), limit
 			if level > 0 && level <= l.Depth && p.LimbsAt(level)-p.LimbsAt(level-1) == 1 && l.Mode == ModeMixed {
-				want, limit = want-10, 0.006 // between a level of two primes of 29.5 bits and one of one of 29
+				want, limit = want-10.5, 0.015 // between a level of two primes of 29.75 bits and one of one of 28
 			}
 			if d := math.Abs(math.Log2(p.ScaleAt(level)) - want); d > limit {
 				t.Errorf("%s level %d: drift %.6f bits", l.Name, level, d)

@@ -474,7 +474,7 @@ type chain struct {
 func newChain(p henc.Parameters) *chain {
 	c := &chain{params: p, slots: p.Slots(), places: 1, added: 1, maxLevel: p.Depth(), noise: p.Noise(),
 		switching: p.Alpha() > 0}
-	for l := range c.maxLevel + 1 {
+	for l := range p.MaxLevel() + 1 { // bootstrapping may lead above Depth
 		c.logQ = append(c.logQ, p.LogQ(l))
 		c.factor = append(c.factor, p.RescaleFactor(l))
 	}

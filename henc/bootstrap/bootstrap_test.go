@@ -160,7 +160,8 @@ func TestPrecision(t *testing.T) {
 				}
 				ct := must(r.enc.EncryptComplex(z, level, 0, seedOf(t, kind)))(t)
 				out := must(r.b.Bootstrap(ct))(t)
-				if out.Level != r.plan.Level() || math.Abs(out.Scale/r.p.ScaleAt(out.Level)-1) > 0x1p-8 {
+				squared := out.Scale * out.Scale / r.p.RescaleFactor(out.Level)
+				if out.Level != r.plan.Level() || math.Abs(squared/r.p.ScaleAt(out.Level-1)-1) > 0x1p-6 { // the integer that multiplies a message
 					t.Errorf("%s: level %d, scale 2^%.6f", kind, out.Level, math.Log2(out.Scale))
 				}
 				rms, most := errorsOf(must(r.dec.DecryptComplex(out))(t), z)
@@ -387,9 +388,15 @@ func TestKeysFollowFromTheKey(t *testing.T) {
 		if ks := plan.Rotations(); len(ks) != want {
 			t.Errorf("%s needs %d rotations, want %d", set, len(ks), want)
 		}
-		if left := map[string]int{"boot15": 3, "boot16": 13}[set]; plan.Level() != p.Depth() ||
-			plan.Level()-plan.LowestLevel() != left {
+		left, above := map[string]int{"boot15": 3, "boot16": 13}[set], map[string]int{"boot16": 1}[set]
+		if plan.Level()-plan.LowestLevel() != left || plan.Level() != p.Depth()+above {
 			t.Errorf("%s: levels %d to %d, want %d", set, plan.Level(), plan.LowestLevel(), left)
+		}
+		scale := must(plan.ScaleOf(plan.MaxScale()))(t)
+		squared := scale * scale / p.RescaleFactor(plan.Level())
+		if math.Abs(squared/p.ScaleAt(plan.Level()-1)-1) > 1e-12 {
+			t.Errorf("%s: results have scale 2^%.3f, their squares 2^%.3f, the level below 2^%.3f", set,
+				math.Log2(scale), math.Log2(squared), math.Log2(p.ScaleAt(plan.Level()-1)))
 		}
 	}
 }

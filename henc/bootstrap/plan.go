@@ -131,7 +131,7 @@ func (pl *Plan) schedule() {
 	pl.encode = pl.stages(interpolation(n, pl.groups), top, level, pl.modulus(), pl.working*factor,
 		pl.working/math.Sqrt(float64(p.N())))
 	// The sine of 2*pi*v*message/modulus at its scale is v at the scale of the result's level.
-	pl.message = p.ScaleAt(pl.Level()) / sineScale(p, level) * pl.modulus() / (2 * math.Pi)
+	pl.message = pl.scale() / sineScale(p, level) * pl.modulus() / (2 * math.Pi)
 	in := pl.lit.ToCoefficients
 	pl.largest = math.Ldexp(p.ScaleAt(in), pl.lit.LogLargest)
 	// What rounding in between adds is to be small beside the error that the message has.
@@ -253,8 +253,19 @@ func (pl *Plan) MaxScale() float64 {
 	return pl.largest
 }
 
-// ScaleOf is the scale of a bootstrapped ciphertext that had the given one: ScaleAt(Level), but for what the
-// integer that multiplies the message is rounded by. It fails with henc.ErrScale outside 1..MaxScale.
+// scale is that of bootstrapped ciphertexts: rescaled, the square of one has the scale of the level below. That is
+// ScaleAt(Level), where the parameters have one for it.
+func (pl *Plan) scale() float64 {
+	p, level := pl.params, pl.Level()
+	if level <= p.Depth() {
+		return p.ScaleAt(level)
+	}
+	return math.Sqrt(p.ScaleAt(level-1) * p.RescaleFactor(level))
+}
+
+// ScaleOf is the scale of a bootstrapped ciphertext that had the given one: such that its square, rescaled, has
+// ScaleAt(Level-1), but for what the integer that multiplies the message is rounded by. It fails with henc.ErrScale
+// outside 1..MaxScale.
 func (pl *Plan) ScaleOf(scale float64) (float64, error) {
 	if !pl.ready() {
 		return 0, fmt.Errorf("%w: no plan", henc.ErrParams)
@@ -263,7 +274,7 @@ func (pl *Plan) ScaleOf(scale float64) (float64, error) {
 		return 0, fmt.Errorf("%w: scale 2^%.2f, bootstrapping takes 2^0 to 2^%.2f", henc.ErrScale, math.Log2(scale),
 			math.Log2(pl.largest))
 	}
-	return pl.params.ScaleAt(pl.Level()) * (pl.multiplied(scale) / pl.largest), nil
+	return pl.scale() * (pl.multiplied(scale) / pl.largest), nil
 }
 
 // times is the integer that a message of the scale is multiplied by, which brings it near the largest scale.
