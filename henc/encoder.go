@@ -147,7 +147,7 @@ func (e *Encoder) CheckCoeffs(coeffs []float64, level int) (largest float64, err
 	if n := e.ctx.params.N(); len(coeffs) > n {
 		return 0, fmt.Errorf("%w: %d coefficients, %q holds %d", ErrMessage, len(coeffs), e.ctx.params.Name(), n)
 	}
-	limit := e.ctx.params.maxCoeff(level)
+	limit := e.ctx.params.d.maxCoeff[level]
 	largest, ok := embed.Magnitude(coeffs)
 	if ok && taint.Outcome(largest <= limit) {
 		return largest, nil

@@ -73,6 +73,8 @@ type paramData struct {
 	scales        []float64
 	hash          [32]byte
 	productQ      []*big.Int // product of Q at each level
+	maxScale      []float64  // Q_level/2, or the largest float64 below 2^1023 if that is smaller
+	maxCoeff      []float64  // the largest float64 that is at most (Q_level-1)/2
 	productP      *big.Int
 	securityBound int
 }
@@ -272,6 +274,7 @@ func (d *paramData) derive() {
 	for _, limbs := range d.counts {
 		q := product(lit.Q[:limbs])
 		d.productQ = append(d.productQ, q)
+		d.maxScale, d.maxCoeff = append(d.maxScale, maxScale(q)), append(d.maxCoeff, maxCoeff(q))
 		d.logQ = append(d.logQ, log2Big(q))
 	}
 	d.productP = product(lit.P)

@@ -210,21 +210,21 @@ func (p Parameters) CheckScale(level int, scale float64) error {
 	if err := p.CheckLevel(level); err != nil {
 		return err
 	}
-	if !(scale >= 1) || scale > p.maxScale(level) {
+	if !(scale >= 1) || scale > p.d.maxScale[level] {
 		return fmt.Errorf("%w: scale %g at level %d, it must be in 1..2^%.1f", ErrScale, scale, level, p.LogQ(level)-1)
 	}
 	return nil
 }
 
-// maxScale is Q_level/2, or the largest float64 below 2^1023 if that is smaller.
-func (p Parameters) maxScale(level int) float64 {
-	f, _ := new(big.Float).SetInt(p.d.productQ[level]).Float64()
+// maxScale is q/2, or the largest float64 below 2^1023 if that is smaller.
+func maxScale(q *big.Int) float64 {
+	f, _ := new(big.Float).SetInt(q).Float64()
 	return min(f, 0x1p1023) / 2
 }
 
-// maxCoeff is the largest float64 that is at most (Q_level-1)/2.
-func (p Parameters) maxCoeff(level int) float64 {
-	half := new(big.Int).Rsh(p.d.productQ[level], 1)
+// maxCoeff is the largest float64 that is at most (q-1)/2.
+func maxCoeff(q *big.Int) float64 {
+	half := new(big.Int).Rsh(q, 1)
 	f, _ := new(big.Float).SetMode(big.ToZero).SetPrec(53).SetInt(half).Float64()
 	return min(f, math.MaxFloat64)
 }
