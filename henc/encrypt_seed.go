@@ -19,6 +19,9 @@ type Seed [32]byte
 // seeds counts the seeds of this process.
 var seeds atomic.Uint64
 
+// process is this process's number, asked for once: each question is a call of the system.
+var process = uint64(os.Getpid())
+
 // NewSeed draws a fresh seed: HKDF-SHA256 (RFC 5869) over 32 bytes of the
 // operating system's entropy and the hedge inputs. Hedges (device id, boot id,
 // a persisted counter) separate the seeds of cloned images and of boards with little
@@ -28,7 +31,7 @@ var seeds atomic.Uint64
 // process's seeds. It fails only if the operating system has no entropy.
 func NewSeed(hedge ...[]byte) (*Seed, error) {
 	ambient := binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))
-	ambient = binary.LittleEndian.AppendUint64(ambient, uint64(os.Getpid()))
+	ambient = binary.LittleEndian.AppendUint64(ambient, process)
 	ambient = binary.LittleEndian.AppendUint64(ambient, seeds.Add(1))
 	size := 32 + 8 + len(ambient)
 	for _, h := range hedge {

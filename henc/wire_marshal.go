@@ -9,6 +9,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc/internal/encryption"
 	"github.com/hencedge/hencedge/henc/internal/wire"
+	"github.com/hencedge/hencedge/internal/crew"
 )
 
 // MarshalCiphertext encodes ct: seeded when ct.Seed is set, which must then be what
@@ -34,9 +35,10 @@ func (c *Context) MarshalCiphertexts(cts []*Ciphertext) ([][]byte, []error) {
 // AppendCiphertexts appends each of cts to its entry of to, like AppendCiphertext. An entry may be
 // nil or missing.
 func (c *Context) AppendCiphertexts(to [][]byte, cts []*Ciphertext) ([][]byte, []error) {
-	all := make([]*writing, len(cts))
+	all, memory := make([]*writing, len(cts)), make([]writing, len(cts))
 	for i, ct := range cts {
-		all[i] = &writing{ct: ct, err: c.CheckCiphertext(ct)}
+		all[i] = &memory[i]
+		all[i].ct, all[i].err = ct, c.CheckCiphertext(ct)
 		if i < len(to) {
 			all[i].to = to[i]
 		}
@@ -63,14 +65,18 @@ type writing struct {
 	err error
 }
 
-// header begins the object of ct on b, up to the polynomials.
+// header begins the object of ct on b, up to the polynomials. It makes room for all of it.
 func (c *Context) header(b []byte, ct *Ciphertext) *wire.Writer {
+	return c.begin(slices.Grow(b, c.params.CiphertextBytes(ct.Level, ct.Seed != nil)), ct)
+}
+
+// begin is header without room for more.
+func (c *Context) begin(b []byte, ct *Ciphertext) *wire.Writer {
 	var seed []byte
 	polys := 2
 	if ct.Seed != nil {
 		seed, polys = ct.Seed[:], 1
 	}
-	b = slices.Grow(b, c.params.CiphertextBytes(ct.Level, seed != nil))
 	w := wire.NewWriterOn(b, wire.KindCiphertext, c.params.Hash(), ciphertextElements)
 	w.Uint(uint64(ct.Level))
 	w.Float(ct.Scale)
@@ -122,31 +128,31 @@ func (c *Context) storeGroup(ring cutrantt.Packed, group []*writing) error {
 			return err
 		}
 	}
-	size := c.params.PackedBytes(group[0].ct.Level)
-	out, dst, src := make([][]byte, len(group)), make([][][]byte, len(group)), make([]*cutrantt.Batch, len(group))
+	if len(group)*polys*c.params.PackedBytes(group[0].ct.Level) >= crew.Worth {
+		defer crew.Hold()()
+	}
 	var head []byte // of an unseeded ciphertext, the same for those of one scale
-	for i, w := range group {
-		var h *wire.Writer
-		if i > 0 && !seeded && w.ct.Scale == group[i-1].ct.Scale {
-			h = wire.Continued(slices.Grow(w.to, c.params.CiphertextBytes(w.ct.Level, false)), head)
-		} else {
-			h = c.header(w.to, w.ct)
-			if begun, err := h.Bytes(); err == nil {
-				head = slices.Clone(begun[len(w.to):])
-			}
-		}
-		at := make([]int, polys)
-		for p := range at {
-			at[p] = h.Room(size)
-		}
-		var err error
-		if out[i], err = h.Bytes(); err != nil {
+	if !seeded && len(group) > 1 {
+		begun, err := c.begin(nil, group[0].ct).Bytes()
+		if err != nil {
 			return err
 		}
-		for _, a := range at {
-			dst[i] = append(dst[i], out[i][a:a+size])
+		head = begun
+	}
+	out, dst, src := make([][]byte, len(group)), make([][][]byte, len(group)), make([]*cutrantt.Batch, len(group))
+	errs := make([]error, len(group))
+	crew.Do(len(group), crew.Most, func(i int) {
+		w, known := group[i], head
+		if w.ct.Scale != group[0].ct.Scale {
+			known = nil
 		}
-		if src[i], err = w.ct.Value.Slice(0, polys, 0, len(w.ct.Value.Limbs())); err != nil {
+		out[i], dst[i], errs[i] = c.room(w, known, polys)
+		if errs[i] == nil {
+			src[i], errs[i] = w.ct.Value.Slice(0, polys, 0, len(w.ct.Value.Limbs()))
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
 			return err
 		}
 	}
@@ -160,6 +166,28 @@ func (c *Context) storeGroup(ring cutrantt.Packed, group []*writing) error {
 		}
 	}
 	return nil
+}
+
+// room appends the object of w without its residues, and returns where those of each polynomial belong. head is how
+// the object begins; nil: that is to be found out.
+func (c *Context) room(w *writing, head []byte, polys int) (out []byte, dst [][]byte, err error) {
+	var h *wire.Writer
+	if head != nil {
+		h = wire.Continued(slices.Grow(w.to, c.params.CiphertextBytes(w.ct.Level, polys == 1)), head)
+	} else {
+		h = c.header(w.to, w.ct)
+	}
+	size, at := c.params.PackedBytes(w.ct.Level), make([]int, polys)
+	for p := range at {
+		at[p] = h.Room(size)
+	}
+	if out, err = h.Bytes(); err != nil {
+		return nil, nil, err
+	}
+	for _, a := range at {
+		dst = append(dst, out[a:a+size])
+	}
+	return out, dst, nil
 }
 
 // checkSeeds finds out which ciphertexts have a c1 whose first limb is what the seed gives, see

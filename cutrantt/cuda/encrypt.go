@@ -9,6 +9,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
+	"github.com/hencedge/hencedge/internal/crew"
 )
 
 var _ cutrantt.Encrypting = (*ring)(nil)
@@ -184,27 +185,20 @@ func (r *ring) result(e *encryption) (*cutrantt.Batch, error) {
 // encryptAll makes the results of checked jobs and encrypts window by window.
 func (r *ring) encryptAll(e *encryption, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 	defer runtime.KeepAlive(e.of)
-	out := make([]*cutrantt.Batch, 0, len(jobs))
-	err := r.exec(func() error {
-		for range jobs {
-			b, err := r.result(e)
-			if err != nil {
-				return err
-			}
-			out = append(out, b)
-		}
-		return r.encryptWindows(e, jobs, out)
-	})
+	out := make([]*cutrantt.Batch, len(jobs))
+	err := r.exec(func() error { return r.encryptWindows(e, jobs, out) })
 	if err != nil {
 		for _, b := range out {
-			r.Free(b)
+			if b != nil {
+				r.Free(b)
+			}
 		}
 		return nil, err
 	}
 	return out, nil
 }
 
-// encryptWindows encrypts the messages window by window.
+// encryptWindows encrypts the messages window by window, and makes out, the results.
 func (r *ring) encryptWindows(e *encryption, jobs []cutrantt.Encryption, out []*cutrantt.Batch) (err error) {
 	if len(jobs) == 0 {
 		return nil
@@ -226,8 +220,8 @@ func (r *ring) encryptWindows(e *encryption, jobs []cutrantt.Encryption, out []*
 				err = r.done(b)
 			}
 			used := b.bytes[:most*each]
-			const piece = 128 << 10
-			share((len(used)+piece-1)/piece, len(used), func(i int) {
+			const piece = 64 << 10
+			crew.Do((len(used)+piece-1)/piece, crew.Most, func(i int) {
 				clear(used[i*piece : min((i+1)*piece, len(used))])
 			})
 			st.put(b, 0)
@@ -284,22 +278,9 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 		}
 	}
 	input := parts[0].at
-	messages := input + pointer(k*size)
-	if e.inPlace {
-		messages = b.pointer() + pointer(k*size)
+	if err := r.write(e, jobs, out, b, input); err != nil {
+		return err
 	}
-	records := unsafe.Slice((*job)(unsafe.Pointer(&b.bytes[0])), k)
-	for i, j := range jobs {
-		t := r.tensor(out[i])
-		records[i] = job{seed: *j.Seed, message: messages + pointer(8*r.n*i), dst: t.at, ds: t.stride}
-		if j.Mask != nil {
-			records[i].mask = *j.Mask
-		}
-	}
-	share(k, 8*e.count*k, func(i int) {
-		to := b.bytes[k*size+8*e.count*i:][:8*e.count]
-		clear(to[copy(to, bytesOf(jobs[i].Message)):])
-	})
 	sent := k * e.each()
 	if e.inPlace {
 		sent = k * size // the records, which all blocks read
@@ -319,6 +300,35 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 		err = drv.Record(b.done, s)
 	}
 	return err
+}
+
+// write makes the results of a window, and writes records and messages to b, from where they go to input. Helpers
+// copy messages meanwhile.
+func (r *ring) write(e *encryption, jobs []cutrantt.Encryption, out []*cutrantt.Batch, b *buffer, input pointer) error {
+	k, size := len(jobs), int(unsafe.Sizeof(job{}))
+	copies := crew.Begin(k, min(8*e.count*k>>16, crew.Most), func(i int) {
+		to := b.bytes[k*size+8*e.count*i:][:8*e.count]
+		clear(to[copy(to, bytesOf(jobs[i].Message)):])
+	})
+	defer copies.Finish()
+	messages := input + pointer(k*size)
+	if e.inPlace {
+		messages = b.pointer() + pointer(k*size)
+	}
+	records := unsafe.Slice((*job)(unsafe.Pointer(&b.bytes[0])), k)
+	for i, j := range jobs {
+		result, err := r.result(e)
+		if err != nil {
+			return err
+		}
+		out[i] = result
+		t := r.tensor(result)
+		records[i] = job{seed: *j.Seed, message: messages + pointer(8*r.n*i), dst: t.at, ds: t.stride}
+		if j.Mask != nil {
+			records[i].mask = *j.Mask
+		}
+	}
+	return nil
 }
 
 // encryptQueued queues the kernels for k jobs whose records are at input. The last one

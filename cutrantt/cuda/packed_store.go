@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/internal/crew"
 )
 
 // Packed residues come back in copies of at most a pinned buffer, of which storeBuffers are on
 // their way at a time. The first one and the last ones are small, down to storeLeast bytes: the host
 // begins early and has little left to do at the end. From the buffers they go to their destinations
 // in pieces of storePiece bytes. storeBytes
-// is what the GPU packs in one launch. Processors help the caller for each storeShare bytes.
+// is what the GPU packs in one launch. A processor helps the caller for each storeShare bytes.
 const (
 	storeBuffers = 8
 	storeLeast   = 1 << 20
@@ -34,8 +34,9 @@ func (r *ring) StorePacked(dst [][][]byte, src []*cutrantt.Batch) ([]bool, error
 	polys, whole := src[0].Polys(), make([]bool, 0, len(src))
 	for per := min(max(storeBytes/(polys*k.bytes), 1), mostItems); len(src) > 0; {
 		n := min(per, len(src))
-		g := &storing{r: r, k: k, polys: polys, limbs: len(src[0].Limbs()), src: src[:n]}
-		g.cut(dst[:n])
+		g := &storing{r: r, k: k, polys: polys, limbs: len(src[0].Limbs()), src: src[:n], dst: dst[:n]}
+		g.told = make([]uint32, g.blocks()*g.limbs)
+		g.bytes = n*polys*k.bytes + 4*len(g.told)
 		if err := g.store(); err != nil {
 			return nil, err
 		}
@@ -53,7 +54,13 @@ func (r *ring) checkStore(dst [][][]byte, src []*cutrantt.Batch) error {
 	if err := r.check.Batches(src...); err != nil {
 		return err
 	}
+	size := 0
 	for i, b := range src {
+		if i == 0 {
+			for _, l := range b.Limbs() {
+				size += cutrantt.PackedBytes(r.n, r.check.Moduli()[l].Q)
+			}
+		}
 		if b.Polys() < 1 || b.Polys() != src[0].Polys() || !b.Shape().SameLimbs(src[0].Shape()) {
 			return fmt.Errorf(
 				"%w: batch %d has %d polynomials with limbs %v, the first %d with %v", cutrantt.ErrShape, i, b.Polys(),
@@ -64,10 +71,6 @@ func (r *ring) checkStore(dst [][][]byte, src []*cutrantt.Batch) error {
 			return fmt.Errorf(
 				"%w: memory for %d of %d polynomials of batch %d", cutrantt.ErrShape, len(dst[i]), b.Polys(), i,
 			)
-		}
-		size := 0
-		for _, l := range b.Limbs() {
-			size += cutrantt.PackedBytes(r.n, r.check.Moduli()[l].Q)
 		}
 		for _, p := range dst[i] {
 			if len(p) != size {
@@ -85,14 +88,12 @@ type storing struct {
 	polys   int // of a batch
 	limbs   int
 	src     []*cutrantt.Batch
+	dst     [][][]byte
 	bytes   int      // of all that comes back
 	told    []uint32 // a word for each block, at the end of it
 	from    []int    // where each copy begins, and the end
 	pieces  []stored // of all that comes back, in order
 	buffers []*buffer
-	arrived []chan struct{}  // closed when a copy is in its buffer
-	taken   []sync.WaitGroup // the pieces of a copy
-	next    atomic.Int64     // piece
 	failed  atomic.Bool
 }
 
@@ -103,42 +104,36 @@ type stored struct {
 }
 
 // cut cuts what comes back into pieces: the polynomials of all batches, then what the blocks tell.
-func (g *storing) cut(dst [][][]byte) {
-	g.told = make([]uint32, g.blocks()*g.limbs)
-	all := len(g.src)*g.polys*g.k.bytes + 4*len(g.told)
-	end := 0 // of the copy
+func (g *storing) cut() {
+	at, end := 0, 0 // of all, of the copy
+	g.pieces = make([]stored, 0, g.bytes/storePiece+len(g.src)*g.polys+32)
 	add := func(to []byte) {
 		for len(to) > 0 {
-			if g.bytes == end {
+			if at == end {
 				g.from = append(g.from, end)
-				if size := (all - end) / 2; end > 0 && size > storeLeast {
+				if size := (g.bytes - end) / 2; end > 0 && size > storeLeast {
 					end += min(size&^7, chunk)
 				} else {
-					end = min(end+storeLeast, all)
+					end = min(end+storeLeast, g.bytes)
 				}
 			}
-			n, part := min(len(to), end-g.bytes, storePiece), len(g.from)-1
-			g.pieces = append(g.pieces, stored{part, g.bytes - g.from[part], to[:n]})
-			g.bytes += n
+			n, part := min(len(to), end-at, storePiece), len(g.from)-1
+			g.pieces = append(g.pieces, stored{part, at - g.from[part], to[:n]})
+			at += n
 			to = to[n:]
 		}
 	}
-	for _, polys := range dst {
+	for _, polys := range g.dst {
 		for _, p := range polys {
 			add(p)
 		}
 	}
 	add(bytesOf(g.told))
-	copies := len(g.from)
 	g.from = append(g.from, g.bytes)
-	g.arrived, g.taken = make([]chan struct{}, copies), make([]sync.WaitGroup, copies)
-	for i := range g.arrived {
-		g.arrived[i] = make(chan struct{})
-	}
-	for _, p := range g.pieces {
-		g.taken[p.part].Add(1)
-	}
 }
+
+// copies is how many copies bring all.
+func (g *storing) copies() int { return len(g.from) - 1 }
 
 // blocks are the blocks of each limb.
 func (g *storing) blocks() int { return len(g.src) * g.polys * (g.r.n >> 10) }
@@ -150,18 +145,19 @@ func (g *storing) store() (err error) {
 	defer runtime.KeepAlive(g.src)
 	r.backend.calls.Add(1) // the buffers are the context's: it stays until they are put back
 	defer r.backend.calls.Add(-1)
+	if g.bytes >= crew.Worth { // the bus takes longer for all than helpers sleep
+		defer crew.Hold()()
+	}
 	var at pointer
-	var helpers sync.WaitGroup
-	ready := 0 // copies whose pieces may be taken
+	var pieces *crew.Task
 	defer func() {
 		if err != nil {
 			g.failed.Store(true)
 			_ = r.Sync() // a copy may be under way
 		}
-		for ; ready < len(g.arrived); ready++ {
-			close(g.arrived[ready])
+		if pieces != nil {
+			pieces.Finish()
 		}
-		helpers.Wait()
 		for _, b := range g.buffers {
 			r.backend.staging.put(b, 0)
 		}
@@ -176,7 +172,8 @@ func (g *storing) store() (err error) {
 		if err := g.pack(at); err != nil {
 			return err
 		}
-		for i := range min(storeBuffers, len(g.arrived)) {
+		g.cut() // while the GPU packs
+		for i := range min(storeBuffers, g.copies()) {
 			if err := g.fetch(at, i); err != nil {
 				return err
 			}
@@ -186,24 +183,19 @@ func (g *storing) store() (err error) {
 	if err != nil {
 		return err
 	}
-	for range min(g.bytes/storeShare, runtime.GOMAXPROCS(0)-1, 7) {
-		helpers.Go(func() { g.take(len(g.pieces)) })
-	}
-	for i := range g.arrived {
+	pieces = crew.Prepare(len(g.pieces), min(g.bytes/storeShare+1, crew.Most), g.take)
+	for i := range g.copies() {
 		if err := r.wait(g.buffers[i%storeBuffers].done); err != nil {
 			return err
 		}
-		close(g.arrived[i])
-		ready++
-		if i+storeBuffers < len(g.arrived) {
-			g.take(g.after(i))
-			g.taken[i].Wait()
+		pieces.Ready(g.after(i))
+		if i+storeBuffers < g.copies() {
+			pieces.Through(g.after(i))
 			if err := r.exec(func() error { return g.fetch(at, i+storeBuffers) }); err != nil {
 				return err
 			}
 		}
 	}
-	g.take(len(g.pieces))
 	return nil
 }
 
@@ -245,22 +237,11 @@ func (g *storing) fetch(at pointer, i int) error {
 	return drv.Record(b.done, stream)
 }
 
-// take copies pieces that nobody has taken, before piece end, to where they belong.
-func (g *storing) take(end int) {
-	for {
-		i := g.next.Load()
-		if i >= int64(end) {
-			return
-		}
-		if !g.next.CompareAndSwap(i, i+1) {
-			continue
-		}
-		p := g.pieces[i]
-		<-g.arrived[p.part]
-		if !g.failed.Load() {
-			copy(p.to, g.buffers[p.part%storeBuffers].bytes[p.at:])
-		}
-		g.taken[p.part].Done()
+// take copies a piece, which has arrived, to where it belongs.
+func (g *storing) take(i int) {
+	p := g.pieces[i]
+	if !g.failed.Load() {
+		copy(p.to, g.buffers[p.part%storeBuffers].bytes[p.at:])
 	}
 }
 

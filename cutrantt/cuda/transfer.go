@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/internal/crew"
 )
 
 // runs groups segments that lie next to each other on both sides and together
@@ -239,24 +238,11 @@ func (r *ring) Download(dst []uint32, src *cutrantt.Batch) error {
 // share calls f for 0, 1, ..., count-1, on several processors where there are
 // enough bytes for them to do.
 func share(count, bytes int, f func(i int)) {
-	workers := min(count, bytes>>18, runtime.GOMAXPROCS(0), 8)
-	if workers < 2 {
-		for i := range count {
-			f(i)
-		}
-		return
-	}
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
-				f(int(i))
-			}
-		})
-	}
-	all.Wait()
+	crew.Do(count, sharers(bytes), f)
 }
+
+// sharers is how many processors share work on so many bytes.
+func sharers(bytes int) int { return min(bytes>>18, crew.Most) }
 
 // Sync waits for the ring's stream.
 func (r *ring) Sync() error {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc/internal/embed"
+	"github.com/hencedge/hencedge/internal/crew"
 )
 
 // Kind is one kind of encryption in one context.
@@ -66,7 +68,12 @@ func Encrypt[S ~[32]byte](k Kind, messages []Message, level int, scale float64, 
 			wipe(j.Seed)
 		}
 	}()
-	Spread(len(messages), func(i int) {
+	most := runtime.GOMAXPROCS(0)
+	if len(messages) > 1 && messages[0].Embedding != nil { // steps of 20 us, with waits for a device between them
+		most = crew.Most
+		defer crew.Hold()()
+	}
+	crew.Do(len(messages), most, func(i int) {
 		bound, err := k.check(messages[i], level, scale)
 		if err != nil {
 			errs[i] = inBatch(err, i, len(messages))

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc/internal/embed"
+	"github.com/hencedge/hencedge/internal/crew"
 )
 
 // Slots encrypts slot values with a function that encrypts coefficients. S are the
@@ -167,18 +166,5 @@ func inBatch(err error, i, count int) error {
 
 // Spread calls f for 0, 1, ..., count-1 on as many cores as there are.
 func Spread(count int, f func(i int)) {
-	if count == 1 {
-		f(0)
-		return
-	}
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(count, runtime.GOMAXPROCS(0)) {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
-				f(int(i))
-			}
-		})
-	}
-	all.Wait()
+	crew.Do(count, runtime.GOMAXPROCS(0), f)
 }
