@@ -6,8 +6,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -48,4 +50,21 @@ type Deps struct {
 	Metrics prometheus.Collector
 	// Version is announced in the status message.
 	Version string
+}
+
+// Windows and what is made of them are large and short-lived, and little else is in use: an evaluator on GPUs makes
+// gigabytes of garbage a second with some hundred megabytes in use. By Go's default it would collect tens of times a
+// second, and each collection looks through the stacks of all workers.
+const (
+	garbagePerLimit = 4 // garbage may be so many times limits.memory
+	garbageShare    = 8 // and at most the memory of the machine divided by this
+)
+
+// mostGarbage bounds the garbage of an evaluator on a large machine, in bytes.
+func mostGarbage(cfg *config.Evaluator) int64 { return garbagePerLimit * int64(cfg.Limits.Memory) }
+
+// TuneMemory sets the garbage collector of this process for an evaluator with this configuration: see Costs.Garbage.
+// It is for a process that is nothing but an evaluator. end goes back. GOGC and GOMEMLIMIT in the environment win.
+func TuneMemory(cfg *config.Evaluator) (end func()) {
+	return daemon.AllowGarbage(min(mostGarbage(cfg), daemon.MachineMemory()/garbageShare))
 }

@@ -45,6 +45,9 @@ type Costs struct {
 	// at most join.windows of each of KeptStreams, and as many as programs look back.
 	Kept        int64 // bytes
 	KeptStreams int
+	// Garbage is what gathers on the host beside all that before it is collected, in bytes: at most that much and an
+	// eighth of the machine's memory, or as much as is in use where that is more.
+	Garbage int64
 }
 
 // Bootstrapping is what programs that bootstrap take besides.
@@ -85,7 +88,7 @@ func Estimate(cfg *config.Evaluator) (c Costs, err error) {
 		return c, err
 	}
 	groups := plan.together()
-	c.Places = plan.places()
+	c.Places, c.Garbage = plan.places(), mostGarbage(cfg)
 	plan.hold(cfg, groups, &c)
 	plan.keep(cfg, &c)
 	take := func(r program.Routine, names ...string) {

@@ -100,6 +100,7 @@ func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices 
 	return &daemon.Candidate{Hash: hash, Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log,
 		Open: func() (daemon.Service, error) {
 			s := &evaluatorService{}
+			evaluator.TuneMemory(cfg) // this process is nothing else
 			var err error
 			s.Service, err = evaluator.New(cfg,
 				evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b),

@@ -203,6 +203,10 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 	if err := a.tellHeld(costs); err != nil {
 		return err
 	}
+	if _, err := fmt.Fprintf(a.Std.Out, "up to %s of garbage gather on the host before they are collected, at most an "+
+		"eighth of its memory; or as much as is in use, if that is more\n", cli.Bytes(costs.Garbage)); err != nil {
+		return err
+	}
 	sets := costs.Sets
 	if len(sets) == 0 {
 		return nil

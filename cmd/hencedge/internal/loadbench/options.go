@@ -19,15 +19,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strconv"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -77,16 +73,7 @@ const (
 
 // defaultMemory returns the memory for a load on this machine, in bytes.
 func defaultMemory() int64 {
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) != nil {
-		return leastDefault
-	}
-	total := int64(info.Totalram) * int64(info.Unit)
-	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil { // of a container
-		if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
-			total = min(total, limit)
-		}
-	}
+	total := daemon.MachineMemory()
 	return min(max(total/8, leastDefault), mostDefault)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/evaluator"
 )
 
 // Run puts an evaluator under load and emits one record per load: at Options.Rate or the
@@ -26,6 +27,7 @@ func Run(ctx context.Context, o Options, emit func(benchmark.LoadRecord) error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	defer evaluator.TuneMemory(b.cfg)() // as in a service
 	h, err := b.open(ctx)
 	if err != nil {
 		return err
