@@ -35,8 +35,9 @@ type PackedLoad struct {
 	From  Domain
 	To    Domain // of the batches; From is that of what is packed or drawn
 
-	// Residues are the leading polynomials of each batch, the same number for every batch.
-	// Each has PackedBytes of the limbs' moduli.
+	// Residues are the leading polynomials of each batch, the same number for every batch. Each
+	// polynomial has PackedBytes of the limbs' moduli. Those of a batch follow each other, in
+	// pieces that may be cut anywhere.
 	Residues [][][]byte
 	// Seeds draw the next polynomial of each batch, as Ring.SampleUniform does with Label.
 	// They are public. Where there are none, the residues of the other polynomials are

@@ -301,7 +301,7 @@ func (d *devices) note(id streamID, err error, now time.Time) {
 // refuseWindow counts and reports an object that is not taken, and returns err with what
 // differs between the device and this configuration.
 func (d *devices) refuseWindow(o transport.Staged, err error) error {
-	err = d.explain(o.Topic, o.Sealed, err)
+	err = d.explain(o.Topic, o.Whole(), err)
 	d.refusedAt(o.Topic, err)
 	d.refuse(o.Topic, err)
 	return err

@@ -111,8 +111,8 @@ func (p *pipeline) open(o transport.Staged) (*transport.Object, error) {
 	start := time.Now()
 	var obj *transport.Object
 	var err error
-	if transport.IsShort(o.Sealed) {
-		obj, err = p.openShort(o.Topic, o.Sealed)
+	if transport.IsShort(o.Begin()) {
+		obj, err = p.openShort(o.Topic, o.Whole())
 	} else {
 		obj, err = p.verifier.OpenStaged(o)
 	}
@@ -217,9 +217,13 @@ func (p *pipeline) ciphertext(src *source, obj *transport.Object) (*engine.Ciphe
 		if err := m.CheckBody(src.hash, known.Level, known.Scale); err != nil {
 			return nil, err
 		}
-		return p.engine.ReceiveCompact(src.hash, src.stream, m, obj.Body)
+		return p.engine.ReceiveCompact(src.hash, src.stream, m, transport.Joined(obj.InPieces()))
 	}
-	h, err := henc.PeekCiphertext(obj.Body)
+	body := obj.InPieces()
+	h, err := henc.PeekCiphertext(body[0])
+	if err != nil && len(body) > 1 { // whole, for the error
+		h, err = henc.PeekCiphertext(transport.Joined(body))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +243,7 @@ func (p *pipeline) ciphertext(src *source, obj *transport.Object) (*engine.Ciphe
 			return nil, err
 		}
 	}
-	return p.engine.Receive(src.hash, obj.Body, engine.Turn{Layout: src.layout, Place: int(m.Place)})
+	return p.engine.ReceivePieces(src.hash, body, engine.Turn{Layout: src.layout, Place: int(m.Place)})
 }
 
 // inTime refuses readings that were made after their epoch's overlap ended.

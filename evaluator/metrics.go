@@ -158,7 +158,7 @@ func (s *Service) tracedWindow(o staged, v verdict, now time.Time) {
 	if v.err != nil || v.w == nil || !s.traces.Wants(v.w.id) {
 		return
 	}
-	span := traces.Reading(&v.w.meta, v.w.id, len(o.Sealed))
+	span := traces.Reading(&v.w.meta, v.w.id, o.Size())
 	span.Name, span.Start, span.End = "receive", o.at.Add(-o.Took), now
 	s.traces.Add(span)
 }

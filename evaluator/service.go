@@ -84,6 +84,9 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory),
 		MaxAge: cfg.Limits.Reassembly,
 	}, s.stage)
+	if cfg.Store == nil { // else the store writes whole objects
+		s.receiver.Apart()
+	}
 	if s.traces, err = traces.New(cfg.Traces, traces.Options{Role: "evaluator", Name: cfg.Name, Version: deps.Version,
 		Logger: s.log}); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrConfig, err), s.Close())

@@ -1,6 +1,7 @@
 package henc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -127,8 +128,12 @@ func (c *Context) UnmarshalCiphertexts(bodies [][]byte) ([]*Ciphertext, []error)
 	for i, b := range bodies {
 		all[i] = c.read(b)
 	}
+	return c.unmarshalAll(all)
+}
+
+func (c *Context) unmarshalAll(all []*reading) ([]*Ciphertext, []error) {
 	c.load(all)
-	cts, errs := make([]*Ciphertext, len(bodies)), make([]error, len(bodies))
+	cts, errs := make([]*Ciphertext, len(all)), make([]error, len(all))
 	for i, r := range all {
 		cts[i], errs[i] = c.finish(r, true)
 	}
@@ -139,7 +144,8 @@ func (c *Context) UnmarshalCiphertexts(bodies [][]byte) ([]*Ciphertext, []error)
 type reading struct {
 	h      Header
 	seed   []byte
-	packed [][]byte        // c0, or c0 and c1
+	pieces [][]byte        // all of it, if it lies in several pieces
+	packed [][]byte        // c0, or c0 and c1; the same bytes in other pieces, if it lies in several
 	value  *cutrantt.Batch // nil until it is loaded
 	whole  bool            // value is in the context's domain, c1 of a seed included
 	err    error
@@ -224,6 +230,9 @@ func (c *Context) load(all []*reading) {
 
 // finish makes the ciphertext, in the context's domain if convert is set.
 func (c *Context) finish(r *reading, convert bool) (*Ciphertext, error) {
+	if r.err == nil && r.value == nil && r.pieces != nil {
+		*r = *c.read(bytes.Join(r.pieces, nil))
+	}
 	if r.err == nil && r.value == nil {
 		r.value, r.err = c.unpack(r.packed, r.h)
 	}

@@ -3,6 +3,7 @@ package henc_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -36,6 +37,40 @@ func TestUnmarshalBatches(t *testing.T) {
 	bodies = append(bodies, nil, []byte("no ciphertext"), bodies[0])
 
 	cts, errs := on.UnmarshalCiphertexts(bodies)
+	compareBodies(t, on, alone, bodies, cts, errs)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 4 { // in pieces, of which the first is long enough for the header, or not
+		pieces := make([][][]byte, len(bodies))
+		for i, b := range bodies {
+			pieces[i] = inPieces(rng, b)
+		}
+		cts, errs := on.UnmarshalPieces(pieces)
+		compareBodies(t, on, alone, bodies, cts, errs)
+	}
+	if cts, errs := on.UnmarshalCiphertexts(nil); len(cts) != 0 || len(errs) != 0 {
+		t.Errorf("of nothing: %v, %v", cts, errs)
+	}
+	if _, errs := on.UnmarshalPieces([][][]byte{nil}); !errors.Is(errs[0], henc.ErrTruncated) {
+		t.Errorf("of no piece: %v", errs)
+	}
+}
+
+// inPieces cuts b anywhere, also around the heads of its polynomials.
+func inPieces(rng *rand.Rand, b []byte) (out [][]byte) {
+	first := []int{100, 250, len(b)/2 - 60 + rng.IntN(120), rng.IntN(len(b) + 1)}[rng.IntN(4)]
+	for n := first; len(b) > 0; n = 1 + rng.IntN(len(b)) {
+		n = min(max(n, 0), len(b))
+		out = append(out, b[:n:n])
+		if b = b[n:]; len(b) == 0 {
+			break
+		}
+	}
+	return out
+}
+
+// compareBodies compares what on made of bodies with what alone makes of each.
+func compareBodies(t *testing.T, on, alone *henc.Context, bodies [][]byte, cts []*henc.Ciphertext, errs []error) {
+	t.Helper()
 	if len(cts) != len(bodies) || len(errs) != len(bodies) {
 		t.Fatalf("%d ciphertexts, %d errors of %d bodies", len(cts), len(errs), len(bodies))
 	}
@@ -68,9 +103,6 @@ func TestUnmarshalBatches(t *testing.T) {
 	}
 	if seen[henc.ErrRange] != 12 || seen[henc.ErrDegenerate] != 4 || seen[henc.ErrTruncated] == 0 {
 		t.Errorf("refused: %v", seen)
-	}
-	if cts, errs := on.UnmarshalCiphertexts(nil); len(cts) != 0 || len(errs) != 0 {
-		t.Errorf("of nothing: %v, %v", cts, errs)
 	}
 }
 

@@ -71,25 +71,32 @@ func BenchmarkReassemble(b *testing.B) {
 // BenchmarkWindow times what an evaluator does with the chunks of a window of edge13-d3 up
 // to the verified object.
 func BenchmarkWindow(b *testing.B) {
-	v := testVerifier(b, testOptions(b))
-	sealed := mustSeal(b, testReading(1), testrig.Pattern(307<<10), testKey(b, "board-7"))
-	topic, chunks := ReadingTopic(DefaultPrefix, "board-7", "vibration"), chunksOf(b, sealed, DefaultChunkSize)
-	b.SetBytes(int64(len(sealed)))
-	b.ReportAllocs()
-	for b.Loop() {
-		r := NewReceiver(Limits{}, func(s Staged) error {
-			defer s.Done()
-			obj, err := v.OpenStaged(s)
-			if err == nil {
-				v.Forget(obj)
+	for name, apart := range map[string]bool{"whole": false, "apart": true} {
+		b.Run(name, func(b *testing.B) {
+			v := testVerifier(b, testOptions(b))
+			sealed := mustSeal(b, testReading(1), testrig.Pattern(307<<10), testKey(b, "board-7"))
+			topic, chunks := ReadingTopic(DefaultPrefix, "board-7", "vibration"), chunksOf(b, sealed, DefaultChunkSize)
+			b.SetBytes(int64(len(sealed)))
+			b.ReportAllocs()
+			for b.Loop() {
+				r := NewReceiver(Limits{}, func(s Staged) error {
+					defer s.Done()
+					obj, err := v.OpenStaged(s)
+					if err == nil {
+						v.Forget(obj)
+					}
+					return err
+				})
+				if apart {
+					r.Apart()
+				}
+				for _, c := range chunks {
+					if err := r.Feed(topic, c); err != nil {
+						b.Fatal(err)
+					}
+				}
 			}
-			return err
 		})
-		for _, c := range chunks {
-			if err := r.Feed(topic, c); err != nil {
-				b.Fatal(err)
-			}
-		}
 	}
 }
 
@@ -144,28 +151,35 @@ func BenchmarkHostile(b *testing.B) {
 
 // BenchmarkLastChunk times a window of edge13-d3 from its last chunk on, when its other two came a while before it.
 func BenchmarkLastChunk(b *testing.B) {
-	r := NewReceiver(Limits{}, func(o Staged) error { o.Done(); return nil })
-	for i := 0; b.Loop(); i++ {
-		b.StopTimer()
-		object := testrig.Pattern(307_000)
-		object[0], object[1] = byte(i), byte(i>>8)
-		pieces, err := Split(object, 0)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for k, p := range pieces {
-			payload, err := p.Payload()
-			if err != nil {
-				b.Fatal(err)
+	for name, apart := range map[string]bool{"whole": false, "apart": true} {
+		b.Run(name, func(b *testing.B) {
+			r := NewReceiver(Limits{}, func(o Staged) error { o.Done(); return nil })
+			if apart {
+				r.Apart()
 			}
-			if k == len(pieces)-1 {
-				time.Sleep(time.Millisecond)
-				b.StartTimer()
+			for i := 0; b.Loop(); i++ {
+				b.StopTimer()
+				object := testrig.Pattern(307_000)
+				object[0], object[1] = byte(i), byte(i>>8)
+				pieces, err := Split(object, 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for k, p := range pieces {
+					payload, err := p.Payload()
+					if err != nil {
+						b.Fatal(err)
+					}
+					if k == len(pieces)-1 {
+						time.Sleep(time.Millisecond)
+						b.StartTimer()
+					}
+					if err := r.Feed("up", payload); err != nil {
+						b.Fatal(err)
+					}
+				}
 			}
-			if err := r.Feed("up", payload); err != nil {
-				b.Fatal(err)
-			}
-		}
+		})
 	}
 }
 

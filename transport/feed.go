@@ -37,18 +37,19 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 	began := time.Now()
 	// The object is complete and remembered as finished; what is slow happens
 	// outside the lock.
-	sealed, id, digest := p.join()
-	release := sync.OnceFunc(func() { r.release(p) })
-	if id != key.id {
+	s := p.complete(r.apart)
+	s.done = sync.OnceFunc(func() { r.release(p) })
+	if s.ID != key.id {
 		r.forget(key)
-		release()
+		s.Done()
 		err := fmt.Errorf("%w: %d chunks do not make up object %x", ErrHash, p.total, key.id[:6])
 		r.counters.Refuse(err)
 		return err
 	}
-	if err := r.onObject(Staged{topic, sealed, id, p.took + time.Since(began), true, digest, release}); err != nil {
+	s.Took = p.took + time.Since(began)
+	if err := r.onObject(s); err != nil {
 		r.forget(key)
-		release()
+		s.Done()
 		return fmt.Errorf("%w: %w", ErrHandler, err)
 	}
 	r.counters.Accept()

@@ -200,9 +200,18 @@ func (m *Meta) CheckBody(params [32]byte, level int, scale float64) error {
 // Object is a verified object.
 type Object struct {
 	Meta   Meta
-	Body   []byte
+	Body   []byte   // nil where there are Pieces
+	Pieces [][]byte // of the body of an object that was opened in pieces
 	ID     [32]byte // SHA-256 of the sealed bytes: the name of the object
 	Signer [32]byte // Ed25519 public key that signed it
+}
+
+// InPieces returns the body in pieces, at least one.
+func (o *Object) InPieces() [][]byte {
+	if len(o.Pieces) == 0 {
+		return [][]byte{o.Body}
+	}
+	return o.Pieces
 }
 
 // Kind says what an object is.

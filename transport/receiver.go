@@ -28,6 +28,7 @@ import (
 // sent again start over.
 type Receiver struct {
 	limits   Limits
+	apart    bool // objects are handed on in pieces
 	onObject func(Staged) error
 	counters *Counters
 
@@ -56,6 +57,10 @@ func NewReceiver(limits Limits, onObject func(Staged) error) *Receiver {
 	r.room.L = &r.mu
 	return r
 }
+
+// Apart makes r hand objects on in the pieces in which they came, which saves a copy of each: Staged.Pieces has them.
+// It is called before the first Feed.
+func (r *Receiver) Apart() { r.apart = true }
 
 // Limits bound what a Receiver keeps: incomplete objects, and complete ones until they
 // are worked off. A zero field means its default.
@@ -172,24 +177,29 @@ func (p *partial) compare(c *Chunk) (known bool, err error) {
 	return known, nil
 }
 
-// join returns the object that the pieces of a complete p make up, and its hashes, and lets go of the pieces. If
-// these were several, the object is a copy, and made while the last ones are hashed.
-func (p *partial) join() (whole []byte, id, digest [32]byte) {
-	whole = p.pieces[0]
-	if p.total > 1 {
-		go p.sums.work()
-		pieces := make([][]byte, p.total)
-		for i := range pieces {
-			pieces[i] = p.pieces[i]
-		}
-		whole = bytes.Join(pieces, nil) // into memory that nothing clears before
-		p.sums.work()
-		id, digest = p.sums.hash.sums()
-	} else {
-		id, digest = hashObject(whole)
+// complete returns the object that the pieces of a complete p make up, and lets go of them. If these were several, the
+// object stays in pieces where it is handed on apart. Else it is a copy, and made while the last ones are hashed.
+func (p *partial) complete(apart bool) (s Staged) {
+	s.Topic, s.hashed = p.key.topic, true
+	defer func() { p.pieces, p.sums = nil, nil }()
+	if p.total == 1 {
+		s.Sealed = p.pieces[0]
+		s.ID, s.digest = hashObject(s.Sealed)
+		return s
 	}
-	p.pieces, p.sums = nil, nil
-	return whole, id, digest
+	pieces := make([][]byte, p.total)
+	for i := range pieces {
+		pieces[i] = p.pieces[i]
+	}
+	if apart {
+		s.Pieces = pieces
+	} else {
+		go p.sums.work()
+		s.Sealed = Joined(pieces)
+	}
+	p.sums.work()
+	s.ID, s.digest = p.sums.hash.sums()
+	return s
 }
 
 type topicUse struct {
@@ -213,16 +223,37 @@ type doneEntry struct {
 	count  int      // of these
 }
 
-// Staged is a complete object. It counts against the bounds of its Receiver until Done.
+// Staged is a complete object. It counts against the bounds of its Receiver until Done. Its bytes are those of the
+// payloads that were fed, or a copy. They stay as they are, also after Done.
 type Staged struct {
 	Topic  string
-	Sealed []byte
-	ID     [32]byte // ObjectID of Sealed
+	Sealed []byte   // nil where there are Pieces
+	Pieces [][]byte // of an object that came in several chunks, after Receiver.Apart
+	ID     [32]byte // ObjectID of the object
 	// Took is how long the Receiver worked on the object; waiting for room does not count.
 	Took   time.Duration
 	hashed bool     // ID was compared with Sealed, and digest comes from there
 	digest [32]byte // of the front of Sealed
 	done   func()
+}
+
+// Size returns the bytes of the object.
+func (s *Staged) Size() int { return len(s.Sealed) + bytesOf(s.Pieces) }
+
+// Whole returns the sealed object, a copy of its pieces if it has several.
+func (s *Staged) Whole() []byte {
+	if s.Pieces == nil {
+		return s.Sealed
+	}
+	return Joined(s.Pieces)
+}
+
+// Begin returns bytes with which the object begins: the first chunk, or all.
+func (s *Staged) Begin() []byte {
+	if s.Pieces == nil {
+		return s.Sealed
+	}
+	return s.Pieces[0]
 }
 
 // Done says that the object was worked off. It may be called twice.

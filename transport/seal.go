@@ -196,6 +196,7 @@ func frontBytes(b []byte, size int) int {
 type object struct {
 	frame
 	body   []byte
+	pieces [][]byte // instead of body
 	header []byte
 	digest [32]byte // of the front, as the payload has it
 }
@@ -207,10 +208,16 @@ func cutObject(b []byte) (o object, err error) {
 	if err != nil {
 		return o, err
 	}
+	o, err = cutEnvelope(envelope)
+	o.body = body
+	return o, err
+}
+
+// cutEnvelope takes the envelope of an object apart.
+func cutEnvelope(envelope []byte) (o object, err error) {
 	if o.frame, err = cutFrame("envelope", envelope); err != nil {
 		return o, err
 	}
-	o.body = body
 	n := len(o.payload) - digestItem // where the digest begins
 	switch {
 	case len(o.payload) > maxPayload:
@@ -220,6 +227,22 @@ func cutObject(b []byte) (o object, err error) {
 	}
 	o.header, o.digest = o.payload[1:n], [32]byte(o.payload[n+2:])
 	return o, nil
+}
+
+// cut is cutObject without a copy of the body: that of an object in pieces is in pieces too.
+func (s *Staged) cut() (object, error) {
+	if s.Pieces == nil {
+		return cutObject(s.Sealed)
+	}
+	size := s.Size()
+	front := frontBytes(s.Pieces[0], size)
+	if front == 0 {
+		return cutObject(s.Whole()) // which says what is wrong
+	}
+	o, err := cutEnvelope(Joined(section(s.Pieces, front, size)))
+	_, _, rest, _ := cutHead(s.Pieces[0][1:])
+	o.pieces = section(s.Pieces, len(s.Pieces[0])-len(rest), front)
+	return o, err
 }
 
 // cutFront cuts b into its front, which ends with the body, and the envelope.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
@@ -122,12 +123,25 @@ func TestOpenStaged(t *testing.T) {
 	forged[len(forged)-1] ^= 1
 	other := bytes.Clone(sealed)
 	other[1000] ^= 1
+	rng := rand.New(rand.NewPCG(1, 2))
+	fill := func(b []byte) []byte {
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		return b
+	}
+	long := append([]byte{0x82, 0x5a, 0, 1, 0, 0}, fill(make([]byte, 5000))...) // a body of 65536 bytes
 	for name, tc := range map[string]struct {
 		sealed []byte
 		chunk  int
 		topic  string
 		want   error
 	}{
+		"no array":         {fill(make([]byte, 5000)), MinChunkSize, topic, ErrMalformed},
+		"no body":          {append([]byte{0x82, 0x01}, sealed...), MinChunkSize, topic, ErrMalformed},
+		"a longer body":    {long, MinChunkSize, topic, ErrTruncated},
+		"no envelope":      {append([]byte{0x82, 0x40}, sealed...), MinChunkSize, topic, ErrMalformed},
+		"the first format": {append([]byte{0xd2}, sealed...), MinChunkSize, topic, ErrDowngraded},
 		"in pieces":        {sealed, MinChunkSize, topic, nil},
 		"whole":            {sealed, 0, topic, nil},
 		"forged signature": {forged, MinChunkSize, topic, ErrSignature},
@@ -137,30 +151,108 @@ func TestOpenStaged(t *testing.T) {
 		"another topic":    {sealed, MinChunkSize, topic + "x", ErrWrongTopic},
 		"no topic":         {sealed, MinChunkSize, "", ErrWrongTopic},
 	} {
-		var got Staged
-		r := NewReceiver(Limits{}, func(s Staged) error {
-			got = s
-			return nil
-		})
-		for _, c := range chunksOf(t, tc.sealed, tc.chunk) {
-			feed(t, r, tc.topic, c, nil)
+		for _, apart := range []bool{false, true} {
+			var got Staged
+			r := NewReceiver(Limits{}, func(s Staged) error {
+				got = s
+				return nil
+			})
+			if apart {
+				r.Apart()
+			}
+			chunks := chunksOf(t, tc.sealed, tc.chunk)
+			for _, c := range chunks {
+				feed(t, r, tc.topic, c, nil)
+			}
+			if inPieces := got.Pieces != nil; inPieces != (apart && len(chunks) > 1) {
+				t.Errorf("%s: in pieces: %v", name, inPieces)
+			}
+			obj, err := v.OpenStaged(got)
+			if !errors.Is(err, tc.want) {
+				t.Fatalf("%s: %v, want %v", name, err, tc.want)
+			}
+			if !bytes.Equal(got.Whole(), tc.sealed) || got.Size() != len(tc.sealed) ||
+				!bytes.HasPrefix(tc.sealed, got.Begin()) {
+				t.Errorf("%s: the object has changed", name)
+			}
+			if err != nil {
+				if _, want := v.OpenFrom(tc.topic, tc.sealed); want == nil || err.Error() != want.Error() {
+					t.Errorf("%s: %v, where OpenFrom says %v", name, err, want)
+				}
+				continue
+			}
+			v.Forget(obj)
+			want, err := v.OpenFrom(tc.topic, tc.sealed)
+			if err != nil || obj.ID != want.ID || obj.Signer != want.Signer ||
+				!bytes.Equal(Joined(obj.InPieces()), want.Body) {
+				t.Errorf("%s: differs from what OpenFrom gives, %v", name, err)
+			}
+			v.Forget(want)
 		}
-		before := bytes.Clone(got.Sealed)
-		obj, err := v.OpenStaged(got)
-		if !errors.Is(err, tc.want) {
-			t.Fatalf("%s: %v, want %v", name, err, tc.want)
-		}
-		if !bytes.Equal(got.Sealed, before) || !bytes.Equal(got.Sealed, tc.sealed) {
-			t.Errorf("%s: the object has changed", name)
-		}
+	}
+}
+
+// TestApart: the pieces of an object are those of the payloads, without a copy, and stay as they are when others
+// follow. Chunks of another object, or of no object, are refused as ever, and what they were meant to replace arrives
+// when it comes again.
+func TestApart(t *testing.T) {
+	var all []Staged
+	r := NewReceiver(Limits{}, func(s Staged) error {
+		all = append(all, s)
+		return nil
+	})
+	r.Apart()
+	var sent [][]byte
+	for i := range 20 {
+		object := testrig.Pattern(4000 + 100*i)
+		chunks := chunksOf(t, object, MinChunkSize)
+		own, err := UnmarshalChunk(chunks[1], 0)
 		if err != nil {
-			continue
+			t.Fatal(err)
 		}
-		v.Forget(obj)
-		want, err := v.OpenFrom(topic, tc.sealed)
-		if err != nil || obj.ID != want.ID || obj.Signer != want.Signer || !bytes.Equal(obj.Body, want.Body) {
-			t.Errorf("%s: differs from what OpenFrom gives, %v", name, err)
+		foreign := *own
+		foreign.Data = bytes.Clone(own.Data)
+		foreign.Data[0] ^= 1
+		wrong, err := foreign.Marshal()
+		if err != nil {
+			t.Fatal(err)
 		}
-		v.Forget(want)
+		feed(t, r, "up", chunks[0], nil)
+		feed(t, r, "up", wrong, nil)
+		if err := r.Feed("up", chunks[1][:len(chunks[1])-1]); !errors.Is(err, ErrTruncated) {
+			t.Fatalf("a chunk that was cut: %v", err)
+		}
+		feed(t, r, "up", chunks[1], ErrConflict)
+		for k, c := range chunks[2:] {
+			var want error
+			if k == len(chunks)-3 {
+				want = ErrHash // all of it is dropped
+			}
+			feed(t, r, "up", c, want)
+		}
+		if len(all) != i {
+			t.Fatal("an object with a foreign chunk arrived")
+		}
+		for _, c := range chunks {
+			feed(t, r, "up", c, nil)
+		}
+		if len(all) != i+1 || len(all[i].Pieces) != len(chunks) {
+			t.Fatalf("object %d did not arrive in its %d pieces", i, len(chunks))
+		}
+		for k, p := range all[i].Pieces {
+			if end := &chunks[k][len(chunks[k])-1]; &p[len(p)-1] != end {
+				t.Fatalf("piece %d of object %d is a copy", k, i)
+			}
+		}
+		all[i].Done()
+		sent = append(sent, object)
+	}
+	for i, s := range all {
+		if !bytes.Equal(s.Whole(), sent[i]) {
+			t.Errorf("object %d has changed", i)
+		}
+	}
+	if objects, held := r.pending(); objects != 0 || held != 0 {
+		t.Errorf("%d objects, %d bytes are held", objects, held)
 	}
 }

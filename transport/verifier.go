@@ -100,10 +100,10 @@ func (v *Verifier) OpenFrom(topic string, sealed []byte) (*Object, error) {
 }
 
 // OpenStaged is OpenFrom for an object that a Receiver put together. It neither hashes nor
-// copies the object again. Nobody else may read o.Sealed meanwhile.
+// copies the object again: the body of one in pieces is in pieces too. Nobody may change them.
 func (v *Verifier) OpenStaged(o Staged) (*Object, error) {
 	if o.Topic == "" {
-		return v.OpenFrom("", o.Sealed)
+		return v.OpenFrom("", o.Begin())
 	}
 	return v.open(o)
 }
@@ -119,11 +119,11 @@ func (v *Verifier) open(s Staged) (*Object, error) {
 }
 
 func (v *Verifier) check(s Staged) (*Object, error) {
-	o, sealed := &v.opts, s.Sealed
-	if len(sealed) > o.MaxObject {
-		return nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, len(sealed), o.MaxObject)
+	o := &v.opts
+	if size := s.Size(); size > o.MaxObject {
+		return nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, size, o.MaxObject)
 	}
-	cut, err := cutObject(sealed)
+	cut, err := s.cut()
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (v *Verifier) check(s Staged) (*Object, error) {
 	}
 	// What follows, the answers to the sender among it, is about the object that was signed.
 	if !s.hashed {
-		s.ID, s.digest = hashObject(sealed)
+		s.ID, s.digest = hashObject(s.Whole())
 	}
 	if s.digest != cut.digest {
 		return nil, fmt.Errorf("%w: the body is not the one that key %x signed", ErrSignature, cut.kid)
@@ -144,7 +144,12 @@ func (v *Verifier) check(s Staged) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.admit(m, cut.body, s.ID, signer, cut.kid, s.Topic)
+	obj, err := v.admit(m, cut.body, s.ID, signer, cut.kid, s.Topic)
+	if err != nil {
+		return nil, err
+	}
+	obj.Pieces = cut.pieces
+	return obj, nil
 }
 
 // admit checks all that follows the signature, and spends the object's number. topic is empty where

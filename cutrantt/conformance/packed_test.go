@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -95,6 +96,11 @@ func (p *packedRig) testLoads(items int) {
 					f := []pattern{random, largest, ones, alternating, extremes}[(i+k)%5]
 					b, x := p.poly(f, nil)
 					src[i], want[i] = append(src[i], b), append(want[i], x...)
+				}
+				if i%2 == 1 { // in other pieces: within words and limbs, of both polynomials, and empty ones
+					whole := bytes.Join(src[i], nil)
+					a, b := 1+i, len(whole)/2+3*i
+					src[i] = [][]byte{whole[:a], nil, whole[a:b], whole[b : len(whole)-i], whole[len(whole)-i:]}
 				}
 			}
 			got, err := p.ring.LoadPacked(p.load(2, d, src))

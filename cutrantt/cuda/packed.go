@@ -94,14 +94,15 @@ func (r *ring) LoadPacked(l *cutrantt.PackedLoad) (out []*cutrantt.Batch, err er
 		return nil, err
 	}
 	src := l.Residues
-	each := len(src[0]) * k.bytes
+	each := total(src[0])
 	if each > chunk-foundBytes {
 		return nil, fmt.Errorf("%w: packed residues of %d bytes in a batch", cutrantt.ErrNotSupported, each)
 	}
 	out = make([]*cutrantt.Batch, len(src))
 	for first, per := 0, (chunk-foundBytes)/each; first < len(src); first += per {
 		end := min(first+per, len(src))
-		g := &loading{r: r, k: k, load: l, first: first, src: src[first:end], polys: len(src[0]), out: out[first:end]}
+		g := &loading{r: r, k: k, load: l, first: first, src: src[first:end], polys: each / k.bytes,
+			out: out[first:end]}
 		if err := g.take(); err != nil {
 			return out, err
 		}
@@ -126,19 +127,28 @@ func (r *ring) checkPacked(l *cutrantt.PackedLoad) error {
 		}
 	}
 	for i, s := range l.Residues {
-		if n := len(s); n < 1 || n+drawn > l.Polys || n != len(l.Residues[0]) || n+drawn < l.Polys && l.From != l.To {
+		have := total(s)
+		if have%size != 0 {
+			return fmt.Errorf("%w: %d bytes of packed residues, want %d for each polynomial", cutrantt.ErrShape, have,
+				size)
+		}
+		n, first := have/size, total(l.Residues[0])/size
+		if n < 1 || n+drawn > l.Polys || n != first || n+drawn < l.Polys && l.From != l.To {
 			return fmt.Errorf(
 				"%w: %d packed polynomials and %d drawn ones for batch %d of %d, %d packed ones for the first",
-				cutrantt.ErrShape, n, drawn, i, l.Polys, len(l.Residues[0]),
+				cutrantt.ErrShape, n, drawn, i, l.Polys, first,
 			)
-		}
-		for _, p := range s {
-			if len(p) != size {
-				return fmt.Errorf("%w: %d bytes of packed residues, want %d", cutrantt.ErrShape, len(p), size)
-			}
 		}
 	}
 	return nil
+}
+
+// total returns the bytes of pieces.
+func total(pieces [][]byte) (n int) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
 }
 
 // packing returns how these limbs are packed. The tables are on the device when it returns.
@@ -272,11 +282,20 @@ func (r *ring) wait(e driver.Event) error {
 // copyIn copies the group to the pinned buffer, polynomial after polynomial, and returns how
 // many bytes that are.
 func (g *loading) copyIn() int {
-	count := len(g.src) * g.polys
-	share(count, count*g.k.bytes, func(i int) {
-		copy(g.s.host.bytes[i*g.k.bytes:(i+1)*g.k.bytes], g.src[i/g.polys][i%g.polys])
-	})
-	return count * g.k.bytes
+	type piece struct {
+		at    int
+		bytes []byte
+	}
+	var all []piece
+	at := 0
+	for _, pieces := range g.src {
+		for _, p := range pieces {
+			all = append(all, piece{at, p})
+			at += len(p)
+		}
+	}
+	share(len(all), at, func(i int) { copy(g.s.host.bytes[all[i].at:], all[i].bytes) })
+	return at
 }
 
 // check has the group copied and checked, and waits for the answer.

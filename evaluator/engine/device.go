@@ -15,8 +15,8 @@ type device struct {
 	boots    bootstrappers
 	compacts compacts
 	models   models
-	reader   *together[[]byte, *henc.Ciphertext] // which may leave them in the domain of their bytes
-	writer   *together[*henc.Ciphertext, []byte] // as Result.Room has it
+	reader   *together[[][]byte, *henc.Ciphertext] // of pieces; it may leave them in the domain of their bytes
+	writer   *together[*henc.Ciphertext, []byte]   // as Result.Room has it
 	gather   *gatherer
 }
 
@@ -29,11 +29,13 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 			lines: map[[32]byte][]*ticket{}}}
 	d.gather.bootstrap = d.bootstrapped
 	d.gather.replays = replays{memory: d.gather.width.memory}
-	read, write := ctx.UnmarshalCiphertexts, d.marshal
+	read, write := ctx.UnmarshalPieces, d.marshal
 	if _, ok := ctx.Ring().(cutrantt.Packed); !ok {
 		read, write = nil, nil
 	}
-	d.reader = newTogether(ctx.UnmarshalAsSent, read)
+	d.reader = newTogether(func(pieces [][]byte) (*henc.Ciphertext, error) {
+		return ctx.UnmarshalAsSent(transport.Joined(pieces))
+	}, read)
 	d.writer = newTogether(d.marshalOne, write)
 	for _, k := range keys {
 		if k.Context == ctx {
@@ -69,7 +71,7 @@ func (d *device) marshalOne(ct *henc.Ciphertext) ([]byte, error) {
 // device can fail.
 type Ciphertext struct {
 	mu   sync.Mutex
-	body []byte
+	body [][]byte // in pieces
 	lies map[*device]*henc.Ciphertext
 
 	compact *compactWindow // instead of all else

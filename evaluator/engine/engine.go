@@ -65,6 +65,12 @@ func (e *Engine) newLane(first *henc.Context, keys []Keys) (*lane, error) {
 // Receive reads a ciphertext of the parameters with this hash onto the device whose turn it is. Each turn that it is
 // called with takes a little memory, so layout and place must be those of a stream that was configured.
 func (e *Engine) Receive(params [32]byte, body []byte, turn Turn) (*Ciphertext, error) {
+	return e.ReceivePieces(params, [][]byte{body}, turn)
+}
+
+// ReceivePieces is Receive for bytes in pieces, which follow each other. Nobody may change them any more: the
+// ciphertext may keep them.
+func (e *Engine) ReceivePieces(params [32]byte, body [][]byte, turn Turn) (*Ciphertext, error) {
 	return e.lanes[params].receive(body, turn)
 }
 

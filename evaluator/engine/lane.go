@@ -45,8 +45,8 @@ var packing = Turn{Place: -1}
 // maxAttempts bounds how often a job is tried when devices fail.
 const maxAttempts = 4
 
-// receive reads a ciphertext onto the device whose turn it is.
-func (l *lane) receive(body []byte, turn Turn) (*Ciphertext, error) {
+// receive reads a ciphertext, which lies in pieces, onto the device whose turn it is.
+func (l *lane) receive(body [][]byte, turn Turn) (*Ciphertext, error) {
 	ct := &Ciphertext{body: body, lies: map[*device]*henc.Ciphertext{}}
 	err := l.attempt(l.next(turn), func(d *device) error {
 		_, err := ct.on(d, false)

@@ -165,7 +165,7 @@ func move(cts []*henc.Ciphertext, from, to *device) ([]*henc.Ciphertext, error) 
 			free(to, out)
 			return nil, fmt.Errorf("%w: %s: %v", ErrLost, from.name(), err)
 		}
-		moved, err := to.reader.ask(body)
+		moved, err := to.reader.ask([][]byte{body})
 		if err == nil {
 			moved[0], err = to.own(moved[0])
 		}

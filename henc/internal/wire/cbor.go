@@ -279,6 +279,12 @@ func (r *Reader) begin(kind Kind, elements int) (*Reader, error) {
 // Err is the first error.
 func (r *Reader) Err() error { return r.err }
 
+// Rest returns the bytes that were not read yet, of an object that NewReader was given.
+func (r *Reader) Rest() []byte { return r.b }
+
+// BlobHead returns what stands before a byte string of n bytes.
+func BlobHead(n int) []byte { return appendBlobHead(nil, uint64(n)) }
+
 // Close fails if an error occurred or bytes are left.
 func (r *Reader) Close() error {
 	r.fill(1)
