@@ -333,6 +333,12 @@ const opTransform = "linear transform"
 // every key and every diagonal of the matrix comes from memory once for all of them. Memory: for each item, two
 // polynomials for each baby step and four for each giant one, over the limbs of the diagonals.
 func (be *BatchEvaluator) Transform(a *Ciphertexts, lt *LinearTransform) (*Ciphertexts, error) {
+	return be.TransformRescale(a, lt, 0)
+}
+
+// TransformRescale is Transform with so many rescalings, which the division by the special primes does at once: what is
+// rounded is rounded once. It fails like both.
+func (be *BatchEvaluator) TransformRescale(a *Ciphertexts, lt *LinearTransform, levels int) (*Ciphertexts, error) {
 	const op = opTransform
 	if err := be.valid(op, a); err != nil {
 		return nil, err
@@ -348,13 +354,29 @@ func (be *BatchEvaluator) Transform(a *Ciphertexts, lt *LinearTransform) (*Ciphe
 	if err := be.ctx.params.CheckScale(lt.level, scale); err != nil {
 		return nil, fmt.Errorf("%s: result at 2^%.1f: %w", op, math.Log2(scale), err)
 	}
-	return be.result(op, lt.level, scale, func(c *chain.Chain, out *Ciphertexts) {
+	if levels < 0 || levels > lt.level {
+		return nil, fmt.Errorf("%s: %w: cannot rescale %d times at level %d", op, ErrLevel, levels, lt.level)
+	}
+	for level := lt.level; level > lt.level-levels; level-- {
+		var err error
+		if scale, err = be.evs[0].rescaled(level, scale); err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	return be.result(op, lt.level-levels, scale, func(c *chain.Chain, out *Ciphertexts) {
 		t := transformer{be: be, lt: lt, chain: c, domain: be.ctx.Domain()}
-		if !lt.steps.rotates() {
-			c.Op3(be.ctx.ring.Mul, out.whole, be.joined(c, a), lt.giants[0][0].value)
+		if lt.steps.rotates() {
+			t.outer(out.whole, t.turn(a))
 			return
 		}
-		t.outer(out.whole, t.turn(a))
+		product := out.whole
+		if levels > 0 {
+			product = c.Result(product.Polys(), be.ctx.params.QLimbs(lt.level), t.domain)
+		}
+		c.Op3(be.ctx.ring.Mul, product, be.joined(c, a), lt.giants[0][0].value)
+		if levels > 0 {
+			c.Op2(be.ctx.ring.DivRound, out.whole, product)
+		}
 	})
 }
 
@@ -559,8 +581,8 @@ func (t *transformer) rotated() []int {
 	return slices.DeleteFunc(gs, func(g int) bool { return g == 0 })
 }
 
-// outer sets dst to the sum of the inner sums, each rotated to its giant step, over the special primes. What way each
-// item takes follows from its own keys alone.
+// outer sets dst to the sum of the inner sums, each rotated to its giant step, over the special primes and those that dst
+// has not. What way each item takes follows from its own keys alone.
 func (t *transformer) outer(dst *cutrantt.Batch, turned []*cutrantt.Batch) {
 	direct := 0
 	for _, ev := range t.be.evs {

@@ -90,6 +90,7 @@ func TestLinearTransform(t *testing.T) {
 				if e := math.Log2(maxError(must(r.dec.DecryptComplex(out))(t), want)); e > -34 {
 					t.Errorf("error 2^%.1f", e)
 				}
+				r.checkRescaled(t, ev, ct, lt, out)
 				least := henc.LeastTransformRotations(n, c.diagonals)
 				if len(least) > len(ks) || name == "factor" && len(least) != 4 { // -8, 1, 2, 4
 					t.Errorf("the fewest rotations are %v of %v", least, ks)
@@ -106,6 +107,28 @@ func TestLinearTransform(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// checkRescaled: rescaled at once, a transform is out, but for a rounding, and has its level and scale.
+func (r *rig) checkRescaled(t *testing.T, ev *henc.Evaluator, ct *henc.Ciphertext, lt *henc.LinearTransform,
+	out *henc.Ciphertext,
+) {
+	t.Helper()
+	be := must(henc.NewBatchEvaluator([]*henc.Evaluator{ev}))(t)
+	x := must(be.Of([]*henc.Ciphertext{ct}, ct.Level))(t)
+	got := must(be.TransformRescale(x, lt, 1))(t)
+	if got.Level() != out.Level || got.Scale() != out.Scale {
+		t.Errorf("rescaled at once: level %d, scale %g, want %d, %g", got.Level(), got.Scale(), out.Level, out.Scale)
+	}
+	want := must(r.dec.DecryptComplex(out))(t)
+	if e := math.Log2(maxError(must(r.dec.DecryptComplex(got.At(0)))(t), want)); e > -34 {
+		t.Errorf("rescaled at once: error 2^%.1f", e)
+	}
+	for _, levels := range []int{-1, ct.Level + 1} {
+		if _, err := be.TransformRescale(x, lt, levels); !errors.Is(err, henc.ErrLevel) {
+			t.Errorf("%d rescalings: %v", levels, err)
 		}
 	}
 }

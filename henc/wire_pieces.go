@@ -24,6 +24,9 @@ func (c *Context) readPieces(pieces [][]byte) *reading {
 	if len(pieces) == 1 {
 		return c.read(pieces[0])
 	}
+	if c.ready() != nil { // read says so
+		return c.read(nil)
+	}
 	if _, ok := c.ring.(cutrantt.Packed); ok && len(pieces) > 0 {
 		if r := (&reading{pieces: pieces}); c.cutPieces(r) {
 			return r
@@ -35,9 +38,6 @@ func (c *Context) readPieces(pieces [][]byte) *reading {
 // cutPieces is readParts for pieces of which the first has the header. It reports false for all that readParts would
 // refuse.
 func (c *Context) cutPieces(r *reading) bool {
-	if c.ready() != nil {
-		return false
-	}
 	h, seed, rest, err := readHeader(r.pieces[0])
 	if err != nil || h.Params != c.params.Hash() || c.params.CheckScale(h.Level, h.Scale) != nil {
 		return false

@@ -492,13 +492,8 @@ func transform(
 		return err
 	}
 	for i, lt := range lts {
-		if err := step(be.Transform(cts, lt)); err != nil {
+		if err := step(be.TransformRescale(cts, lt, stages[i].drop)); err != nil {
 			return nil, err
-		}
-		for range stages[i].drop {
-			if err := step(be.Rescale(cts)); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return cts, nil

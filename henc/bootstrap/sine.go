@@ -95,16 +95,6 @@ func (e *polynomial) at(a *henc.Ciphertexts, level int) (*henc.Ciphertexts, erro
 	return e.be.AtLevel(a, level)
 }
 
-// scaled is v*a at the level and the scale, by a constant and one rescaling.
-func (e *polynomial) scaled(a *henc.Ciphertexts, v float64, level int, scale float64) (*henc.Ciphertexts, error) {
-	a, err := e.at(a, level+1)
-	if err != nil {
-		return nil, err
-	}
-	by := henc.Multiple{Of: a, By: v, Scale: scale * e.params.RescaleFactor(level+1) / a.Scale()}
-	return e.keep(e.be.MulSumRescale(nil, []henc.Multiple{by}, 0))
-}
-
 // prepare makes D_1, D_2, D_3, D_4 and D_8 from y = D_1, of the degrees that a series of degree 15 needs.
 func (e *polynomial) prepare(y *henc.Ciphertexts) (err error) {
 	e.powers = map[int]*henc.Ciphertexts{1: y}
@@ -117,15 +107,8 @@ func (e *polynomial) prepare(y *henc.Ciphertexts) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := e.keep(e.be.MulRescale(first, e.powers[2]))
-	if err != nil {
-		return err
-	}
-	one, err := e.scaled(y, 1, p.Level(), p.Scale())
-	if err != nil {
-		return err
-	}
-	e.powers[3], err = e.keep(e.be.Sub(p, one))
+	less := henc.Multiple{Of: first, By: -1, Scale: e.powers[2].Scale()} // D_1
+	e.powers[3], err = e.keep(e.be.MulSumRescale([][2]*henc.Ciphertexts{{first, e.powers[2]}}, []henc.Multiple{less}, 0))
 	return err
 }
 
