@@ -581,8 +581,8 @@ func (t *transformer) rotated() []int {
 	return slices.DeleteFunc(gs, func(g int) bool { return g == 0 })
 }
 
-// outer sets dst to the sum of the inner sums, each rotated to its giant step, over the special primes and those that dst
-// has not. What way each item takes follows from its own keys alone.
+// outer sets dst to the sum of the inner sums, each rotated to its giant step, over the special primes and those that
+// dst has not. What way each item takes follows from its own keys alone.
 func (t *transformer) outer(dst *cutrantt.Batch, turned []*cutrantt.Batch) {
 	direct := 0
 	for _, ev := range t.be.evs {

@@ -108,7 +108,8 @@ func (e *polynomial) prepare(y *henc.Ciphertexts) (err error) {
 		return err
 	}
 	less := henc.Multiple{Of: first, By: -1, Scale: e.powers[2].Scale()} // D_1
-	e.powers[3], err = e.keep(e.be.MulSumRescale([][2]*henc.Ciphertexts{{first, e.powers[2]}}, []henc.Multiple{less}, 0))
+	product := [2]*henc.Ciphertexts{first, e.powers[2]}
+	e.powers[3], err = e.keep(e.be.MulSumRescale([][2]*henc.Ciphertexts{product}, []henc.Multiple{less}, 0))
 	return err
 }
 
