@@ -336,8 +336,8 @@ func (be *BatchEvaluator) Transform(a *Ciphertexts, lt *LinearTransform) (*Ciphe
 	return be.TransformRescale(a, lt, 0)
 }
 
-// TransformRescale is Transform with so many rescalings, which the division by the special primes does at once: what is
-// rounded is rounded once. It fails like both.
+// TransformRescale is Transform followed by levels rescalings, 0 to lt.Level(). The division by the special primes does
+// them at once, so that there is one rounding. It fails like Transform and Rescale.
 func (be *BatchEvaluator) TransformRescale(a *Ciphertexts, lt *LinearTransform, levels int) (*Ciphertexts, error) {
 	const op = opTransform
 	if err := be.valid(op, a); err != nil {

@@ -42,7 +42,7 @@ type ParametersLiteral struct {
 	// other level is that of pairs.
 	Lower []int `json:"lower,omitempty"`
 	// Upper are the primes, 1 to 8, of each level above Depth, bottom first. These levels are
-	// for the steps of bootstrapping, each with a scale of its own.
+	// for the steps of bootstrapping, each with a scale of its own. The lowest may be left to what was bootstrapped.
 	Upper []int `json:"upper,omitempty"`
 	// Integers marks a set for package bfv: contexts get the moduli of its products (IntegerModuli), and no scale of a
 	// level follows from another's. It is not part of Hash, since no key and no ciphertext has limbs of them.

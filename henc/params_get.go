@@ -58,7 +58,7 @@ func (p Parameters) Dnum(level int) int {
 // MaxLevel is the top level: Depth plus the Upper levels of the literal.
 func (p Parameters) MaxLevel() int { return max(len(p.data().counts)-1, 0) }
 
-// UpperLevels is how many of the top levels are for the steps of bootstrapping.
+// UpperLevels is how many of the top levels are for the steps of bootstrapping and for what it gives.
 func (p Parameters) UpperLevels() int { return len(p.data().lit.Upper) }
 
 // Depth is the highest level that messages are encrypted at: MaxLevel without UpperLevels.

@@ -10,6 +10,7 @@ import (
 
 // UnmarshalPieces is UnmarshalCiphertexts for bodies that lie in pieces, which follow each other and may be cut
 // anywhere. A device that loads residues as they travel takes them from the pieces; otherwise the pieces are joined.
+// Nobody may change them until it returns. Errors are those of UnmarshalCiphertexts.
 func (c *Context) UnmarshalPieces(bodies [][][]byte) ([]*Ciphertext, []error) {
 	all := make([]*reading, len(bodies))
 	for i, pieces := range bodies {

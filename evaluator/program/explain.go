@@ -27,7 +27,7 @@ type Explanation struct {
 
 	Depth     int    `json:"depth"`       // multiplications one after another
 	Levels    int    `json:"levels"`      // rescalings one after another
-	MaxLevel  int    `json:"max_level"`   // of the parameters
+	MaxLevel  int    `json:"max_level"`   // of fresh ciphertexts, or of a bootstrapped one that is higher
 	Policy    string `json:"policy"`      // how rescalings were placed
 	KeySwitch int    `json:"keyswitches"` // products and rotations in all
 	// LimbSwitches counts, for each key switch, digits times limbs: what the
@@ -267,6 +267,7 @@ func (c *Circuit) Explain() Explanation {
 	rescaled := make([]int, len(c.steps))
 	for i := range c.steps {
 		s := &c.steps[i]
+		e.MaxLevel = max(e.MaxLevel, s.level) // bootstrapping may lead above Depth
 		for _, a := range s.operands() {
 			rescaled[i] = max(rescaled[i], rescaled[a])
 		}

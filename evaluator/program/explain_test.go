@@ -97,6 +97,40 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// TestHighestLevel: what was bootstrapped under boot16 is one level above fresh ciphertexts, and so counted.
+func TestHighestLevel(t *testing.T) {
+	for _, c := range []struct {
+		set, expr  string
+		boots, top int
+	}{
+		{"boot16", "x", 0, 14}, {"boot16", "count(x > 0.5)", 1, 15},
+		{"boot15", "x^64", 0, 6}, {"boot15", "var(x^9)^6", 2, 6},
+	} {
+		prog := Source{Name: "p", Expr: c.expr, Vars: testVars(c.set, 20)}
+		if c.expr == "count(x > 0.5)" {
+			prog.Resolution = 1. / 256
+		}
+		compiled, err := Compile(prog, mustParams(t, c.set))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := compiled.Explain()
+		boots := 0
+		for _, s := range e.Steps {
+			if s.Op == "bootstrap" {
+				boots++
+			}
+			if s.Level > c.top {
+				t.Errorf("%s: %s at level %d", c.expr, s.Op, s.Level)
+			}
+		}
+		if boots != c.boots || e.MaxLevel != c.top {
+			t.Errorf("%s under %s: %d bootstrappings, levels to %d, want %d, %d", c.expr, c.set, boots, e.MaxLevel,
+				c.boots, c.top)
+		}
+	}
+}
+
 // TestLeastLevel: the level that Explain proposes compiles and keeps its word.
 func TestLeastLevel(t *testing.T) {
 	p := mustParams(t, "edge13-d3")

@@ -160,9 +160,8 @@ func TestPrecision(t *testing.T) {
 				}
 				ct := must(r.enc.EncryptComplex(z, level, 0, seedOf(t, kind)))(t)
 				out := must(r.b.Bootstrap(ct))(t)
-				squared := out.Scale * out.Scale / r.p.RescaleFactor(out.Level)
-				// the integer that multiplies a message is rounded
-				if out.Level != r.plan.Level() || math.Abs(squared/r.p.ScaleAt(out.Level-1)-1) > 0x1p-6 {
+				nominal := must(r.plan.ScaleOf(r.plan.MaxScale()))(t)
+				if out.Level != r.plan.Level() || math.Abs(out.Scale/nominal-1) > 0x1p-8 {
 					t.Errorf("%s: level %d, scale 2^%.6f", kind, out.Level, math.Log2(out.Scale))
 				}
 				rms, most := errorsOf(must(r.dec.DecryptComplex(out))(t), z)

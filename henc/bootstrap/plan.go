@@ -204,7 +204,7 @@ func (pl *Plan) Slots() int {
 	return 1 << pl.lit.LogSlots
 }
 
-// Level is the level of a bootstrapped ciphertext.
+// Level is the level of a bootstrapped ciphertext. It may be above the parameters' Depth.
 func (pl *Plan) Level() int {
 	if pl == nil {
 		return 0
