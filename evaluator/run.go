@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,28 +30,50 @@ func (s *Service) workLoop(working context.Context) {
 
 // workTogether does a job and those that go with it. One of them computes for all; then each is
 // sealed and published, at the same time.
+//
+// Where all results only enter a pack, one goroutine does them in turn: others would each grow a stack, sleep until
+// the results are there and be woken, for some microseconds of work. Those behind one that fills its pack wait until
+// that is published.
 func (s *Service) workTogether(ctx context.Context, j *job) {
-	one := func(j *job) {
-		if err := s.work(ctx, j); err != nil {
+	start := time.Now()
+	one := func(j *job, start time.Time) {
+		if err := s.workSince(ctx, j, start); err != nil {
 			s.failed(j, err)
 		}
 	}
-	alone := s.together.Add(1) == 1 && runtime.GOMAXPROCS(0) > 2*(1+len(j.with))
+	inTurn := s.inTurn(j)
+	alone := s.together.Add(1) == 1 && !inTurn && runtime.GOMAXPROCS(0) > 2*(1+len(j.with))
 	defer s.together.Add(-1)
 	if j.shared != nil {
 		j.shared.alone = alone
 	}
+	if inTurn {
+		for _, each := range j.all() {
+			one(each, start) // when its windows stopped waiting
+		}
+		return
+	}
 	var others sync.WaitGroup
 	for _, other := range j.with {
-		others.Go(func() { one(other) })
+		others.Go(func() { one(other, time.Now()) })
 	}
-	one(j)
+	one(j, start)
 	others.Wait()
+}
+
+// inTurn reports whether the jobs that go with j are done after it, not beside it: all results go into packs, and no
+// store keeps an order in which they have to.
+func (s *Service) inTurn(j *job) bool {
+	return s.cfg.Store == nil &&
+		!slices.ContainsFunc(j.all(), func(j *job) bool { return !j.prog.planned.Circuit.Packed() })
 }
 
 // work computes, seals and publishes one result. Once ctx is over it starts no
 // computation, so that a stop takes no longer than the jobs already running.
-func (s *Service) work(ctx context.Context, j *job) (err error) {
+func (s *Service) work(ctx context.Context, j *job) error { return s.workSince(ctx, j, time.Now()) }
+
+// workSince is work for a job that was begun at start.
+func (s *Service) workSince(ctx context.Context, j *job, start time.Time) (err error) {
 	inPack := false
 	defer func() {
 		if !inPack {
@@ -72,7 +95,6 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return err
 	}
-	start := time.Now()
 	s.stages.took(stageWait, start.Sub(j.queued))
 	var computed engine.Result
 	if j.sum != nil {
