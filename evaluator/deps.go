@@ -54,17 +54,21 @@ type Deps struct {
 
 // Windows and what is made of them are large and short-lived, and little else is in use: an evaluator on GPUs makes
 // gigabytes of garbage a second with some hundred megabytes in use. By Go's default it would collect tens of times a
-// second, and each collection looks through the stacks of all workers.
+// second, and each collection looks through the stacks of all workers. It costs most where there are many processors,
+// which wait for each other in it; there garbage may be more, as there is more memory.
 const (
-	garbagePerLimit = 4 // garbage may be so many times limits.memory
-	garbageShare    = 8 // and at most the memory of the machine divided by this
+	garbagePerLimit = 4  // garbage may be so many times limits.memory
+	garbageOfMany   = 64 // or the memory of the machine divided by this, if that is more
+	garbageShare    = 8  // and at most the memory of the machine divided by this
 )
 
-// mostGarbage bounds the garbage of an evaluator on a large machine, in bytes.
+// mostGarbage bounds the garbage of an evaluator in bytes, where that is from a 64th to an eighth of the machine's
+// memory.
 func mostGarbage(cfg *config.Evaluator) int64 { return garbagePerLimit * int64(cfg.Limits.Memory) }
 
 // TuneMemory sets the garbage collector of this process for an evaluator with this configuration: see Costs.Garbage.
 // It is for a process that is nothing but an evaluator. end goes back. GOGC and GOMEMLIMIT in the environment win.
 func TuneMemory(cfg *config.Evaluator) (end func()) {
-	return daemon.AllowGarbage(min(mostGarbage(cfg), daemon.MachineMemory()/garbageShare))
+	memory := daemon.MachineMemory()
+	return daemon.AllowGarbage(min(max(mostGarbage(cfg), memory/garbageOfMany), memory/garbageShare))
 }

@@ -203,8 +203,8 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 	if err := a.tellHeld(costs); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.Std.Out, "up to %s of garbage gather on the host before they are collected, at most an "+
-		"eighth of its memory; or as much as is in use, if that is more\n", cli.Bytes(costs.Garbage)); err != nil {
+	if _, err := fmt.Fprintf(a.Std.Out, "up to %s of garbage, or a 64th of its memory if that is more, gather on the host "+
+		"before they are collected, at most an eighth of its memory; or as much as is in use, if that is more\n", cli.Bytes(costs.Garbage)); err != nil {
 		return err
 	}
 	sets := costs.Sets
