@@ -26,7 +26,16 @@ type Packed interface {
 	//
 	// Its ErrNotSupported is that of LoadPacked.
 	StorePacked(dst [][][]byte, src []*Batch) (whole []bool, err error)
+
+	// Stage copies pieces, one after another, to memory that the device reads, and returns what they are there, in one
+	// piece. LoadPacked has nothing to copy of that: of what it takes together, many goroutines have copied a part
+	// each. The bytes are public. They stay as they are until done, which is called once, when no LoadPacked reads
+	// them. Where there is no room Stage returns nil, nil, and LoadPacked takes the pieces as they are.
+	Stage(pieces [][]byte) (staged []byte, done func())
 }
+
+// MostStaged bounds the memory of a device's rings for what Packed.Stage copies, bytes.
+const MostStaged = 128 << 20
 
 // PackedLoad describes batches that are loaded together. They have one shape.
 type PackedLoad struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/pieces"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -217,12 +218,12 @@ func (p *pipeline) ciphertext(src *source, obj *transport.Object) (*engine.Ciphe
 		if err := m.CheckBody(src.hash, known.Level, known.Scale); err != nil {
 			return nil, err
 		}
-		return p.engine.ReceiveCompact(src.hash, src.stream, m, transport.Joined(obj.InPieces()))
+		return p.engine.ReceiveCompact(src.hash, src.stream, m, pieces.Join(obj.InPieces()))
 	}
 	body := obj.InPieces()
 	h, err := henc.PeekCiphertext(body[0])
 	if err != nil && len(body) > 1 { // whole, for the error
-		h, err = henc.PeekCiphertext(transport.Joined(body))
+		h, err = henc.PeekCiphertext(pieces.Join(body))
 	}
 	if err != nil {
 		return nil, err

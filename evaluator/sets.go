@@ -45,9 +45,9 @@ type Costs struct {
 	// at most join.windows of each of KeptStreams, and as many as programs look back.
 	Kept        int64 // bytes
 	KeptStreams int
-	// Garbage is what gathers on the host beside all that before it is collected, in bytes: at most that much, or a 64th
-	// of the machine's memory if that is more, and no more than an eighth of it; or as much as is in use where that is
-	// more.
+	// Garbage is what gathers on the host beside all that before it is collected, in bytes: at most that much, or a
+	// 64th of the machine's memory if that is more, and no more than an eighth of it; or as much as is in use where
+	// that is more.
 	Garbage int64
 }
 

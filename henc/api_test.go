@@ -172,7 +172,8 @@ func (o *objects) addTo(t *testing.T, args arguments) {
 		bootstrap.Literal{Stages: 1, ToCoefficients: math.MaxInt, ToSlots: math.MaxInt, LogLargest: math.MinInt})
 	args.add([]byte(nil), []byte{0x89, 2}, o.body, o.body[:100], o.keyBytes, o.keyBytes[:100])
 	args.add([][]byte(nil), [][]byte{o.body, nil, o.keyBytes}, [][]byte{o.body, o.body[:100]})
-	args.add([][][]byte(nil), [][][]byte{nil, {}, {nil}, {o.body}, {o.body[:7], nil, o.body[7:]}, {o.keyBytes}})
+	args.add([][]byte(nil), [][]byte{}, [][]byte{nil}, [][]byte{o.body[:7], nil, o.body[7:]}, [][]byte{o.keyBytes})
+	args.add([]*henc.Staged(nil), []*henc.Staged{nil}, []*henc.Staged{{}, o.ctx.Stage([][]byte{o.body})})
 	args[reflect.TypeFor[io.Reader]()] = []reflect.Value{reflect.ValueOf(strings.NewReader("\x87\x02\x03"))}
 	args[reflect.TypeFor[io.Writer]()] = []reflect.Value{reflect.ValueOf(io.Discard), reflect.ValueOf(fullDisk{})}
 	args.add(henc.EvaluationKeyStream{}, henc.EvaluationKeyStream{Elements: []uint64{5}},

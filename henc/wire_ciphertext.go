@@ -144,8 +144,8 @@ func (c *Context) unmarshalAll(all []*reading) ([]*Ciphertext, []error) {
 type reading struct {
 	h      Header
 	seed   []byte
-	pieces [][]byte        // all of it, if it lies in several pieces
-	packed [][]byte        // c0, or c0 and c1; the same bytes in other pieces, if it lies in several
+	pieces [][]byte        // all of it, if it lies in several pieces or was staged
+	packed [][]byte        // c0, or c0 and c1; the same bytes in other pieces, if there are pieces
 	value  *cutrantt.Batch // nil until it is loaded
 	whole  bool            // value is in the context's domain, c1 of a seed included
 	err    error

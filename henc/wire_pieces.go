@@ -2,38 +2,80 @@ package henc
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc/internal/wire"
+	"github.com/hencedge/hencedge/internal/pieces"
 )
 
-// UnmarshalPieces is UnmarshalCiphertexts for bodies that lie in pieces, which follow each other and may be cut
-// anywhere. A device that loads residues as they travel takes them from the pieces; otherwise the pieces are joined.
-// Nobody may change them until it returns. Errors are those of UnmarshalCiphertexts.
-func (c *Context) UnmarshalPieces(bodies [][][]byte) ([]*Ciphertext, []error) {
-	all := make([]*reading, len(bodies))
-	for i, pieces := range bodies {
-		all[i] = c.readPieces(pieces)
+// Staged is a ciphertext as it was sent, on its way to a context.
+type Staged struct {
+	of      *Context
+	reading reading
+	done    func() // gives back the memory for the device; nil: there is none
+}
+
+// Stage prepares a ciphertext for UnmarshalStaged. It lies in pieces, which follow each other and may be cut anywhere;
+// nobody may change them until Done, which has to be called. A device that loads residues as they travel takes them
+// from memory to which Stage copies them, where there is room, else from the pieces: so many may stage at once what
+// then is loaded together.
+func (c *Context) Stage(body [][]byte) *Staged {
+	s := &Staged{of: c, reading: *c.readPieces(body)}
+	if s.reading.err != nil {
+		return s
+	}
+	if ring, ok := c.ring.(cutrantt.Packed); ok {
+		if staged, done := ring.Stage(s.reading.packed); done != nil {
+			s.reading.pieces, s.reading.packed, s.done = body, [][]byte{staged}, done
+		}
+	}
+	return s
+}
+
+// Done says that no call uses s any more. It may be called twice, but not from two goroutines at a time.
+func (s *Staged) Done() {
+	if s == nil {
+		return
+	}
+	s.of = nil
+	if s.done != nil {
+		s.done()
+		s.done = nil
+	}
+}
+
+// UnmarshalStaged is UnmarshalCiphertexts for what the context's Stage made; for others, and after Done, the error is
+// ErrParams. It may be called again for the same ones.
+func (c *Context) UnmarshalStaged(staged []*Staged) ([]*Ciphertext, []error) {
+	all := make([]*reading, len(staged))
+	for i, s := range staged {
+		if c == nil || s == nil || s.of != c {
+			all[i] = &reading{err: fmt.Errorf("%w: it is not staged in this context", ErrParams)}
+			continue
+		}
+		r := s.reading
+		all[i] = &r
 	}
 	return c.unmarshalAll(all)
 }
 
 // readPieces is read for bytes in pieces. What a ring cannot load from pieces, and what is not as it should be, is
 // joined and read again.
-func (c *Context) readPieces(pieces [][]byte) *reading {
-	if len(pieces) == 1 {
-		return c.read(pieces[0])
+func (c *Context) readPieces(body [][]byte) *reading {
+	if len(body) == 1 {
+		return c.read(body[0])
 	}
 	if c.ready() != nil { // read says so
 		return c.read(nil)
 	}
-	if _, ok := c.ring.(cutrantt.Packed); ok && len(pieces) > 0 {
-		if r := (&reading{pieces: pieces}); c.cutPieces(r) {
+	if _, ok := c.ring.(cutrantt.Packed); ok && len(body) > 0 {
+		if r := (&reading{pieces: body}); c.cutPieces(r) {
 			return r
 		}
 	}
-	return c.read(bytes.Join(pieces, nil))
+	return c.read(pieces.Join(body))
 }
 
 // cutPieces is readParts for pieces of which the first has the header. It reports false for all that readParts would
@@ -45,41 +87,18 @@ func (c *Context) cutPieces(r *reading) bool {
 	}
 	r.h, r.seed = h, seed
 	left := slices.Concat([][]byte{rest.Rest()}, r.pieces[1:])
-	size, polys := c.params.PackedBytes(h.Level), 2
+	size, polys, at := c.params.PackedBytes(h.Level), 2, 0
 	if h.Seeded {
 		polys = 1
 	}
 	head := wire.BlobHead(size)
 	for range polys {
-		var before, packed [][]byte
-		if before, left = cutBytes(left, len(head)); !bytes.Equal(bytes.Join(before, nil), head) {
+		if !bytes.Equal(pieces.Join(pieces.Section(left, at, at+len(head))), head) {
 			return false
 		}
-		packed, left = cutBytes(left, size)
-		r.packed = append(r.packed, packed...)
+		at += len(head)
+		r.packed = append(r.packed, pieces.Section(left, at, at+size)...)
+		at += size
 	}
-	return bytesOf(r.packed) == polys*size && bytesOf(left) == 0
-}
-
-// cutBytes cuts pieces after n bytes, or at their end.
-func cutBytes(pieces [][]byte, n int) (before, after [][]byte) {
-	for i, p := range pieces {
-		if n == 0 {
-			return before, pieces[i:]
-		}
-		if len(p) > n {
-			return append(before, p[:n]), slices.Concat([][]byte{p[n:]}, pieces[i+1:])
-		}
-		before = append(before, p)
-		n -= len(p)
-	}
-	return before, nil
-}
-
-// bytesOf returns the bytes of pieces.
-func bytesOf(pieces [][]byte) (n int) {
-	for _, p := range pieces {
-		n += len(p)
-	}
-	return n
+	return at == pieces.Len(left)
 }

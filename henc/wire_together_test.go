@@ -44,14 +44,33 @@ func TestUnmarshalBatches(t *testing.T) {
 		for i, b := range bodies {
 			pieces[i] = inPieces(rng, b)
 		}
-		cts, errs := on.UnmarshalPieces(pieces)
-		compareBodies(t, on, alone, bodies, cts, errs)
+		staged := make([]*henc.Staged, len(bodies))
+		for i := range pieces {
+			staged[i] = on.Stage(pieces[i])
+		}
+		for range 2 { // after an error they are asked for again
+			cts, errs := on.UnmarshalStaged(staged)
+			compareBodies(t, on, alone, bodies, cts, errs)
+		}
+		for _, s := range staged {
+			s.Done()
+		}
 	}
 	if cts, errs := on.UnmarshalCiphertexts(nil); len(cts) != 0 || len(errs) != 0 {
 		t.Errorf("of nothing: %v, %v", cts, errs)
 	}
-	if _, errs := on.UnmarshalPieces([][][]byte{nil}); !errors.Is(errs[0], henc.ErrTruncated) {
-		t.Errorf("of no piece: %v", errs)
+	whole := on.Stage(bodies[:1])
+	staged := []*henc.Staged{on.Stage(nil), alone.Stage(bodies[:1]), nil, whole}
+	_, errs = on.UnmarshalStaged(staged)
+	for i, want := range []error{henc.ErrTruncated, henc.ErrParams, henc.ErrParams, nil} {
+		if !errors.Is(errs[i], want) {
+			t.Errorf("staged ciphertext %d: %v, want %v", i, errs[i], want)
+		}
+		staged[i].Done()
+		staged[i].Done()
+	}
+	if _, errs := on.UnmarshalStaged(staged); !errors.Is(errs[3], henc.ErrParams) {
+		t.Errorf("after Done: %v", errs[3])
 	}
 }
 

@@ -196,30 +196,3 @@ func Pieces(size, chunkSize int) int {
 	data := chunkSize - chunkOverhead
 	return (size + data - 1) / data
 }
-
-// Joined returns what pieces make up: the only piece, or a copy of several.
-func Joined(pieces [][]byte) []byte {
-	if len(pieces) == 1 {
-		return pieces[0]
-	}
-	return bytes.Join(pieces, nil) // into memory that nothing clears before
-}
-
-// bytesOf returns the bytes of pieces.
-func bytesOf(pieces [][]byte) (n int) {
-	for _, p := range pieces {
-		n += len(p)
-	}
-	return n
-}
-
-// section returns bytes from to to of what pieces make up, in pieces that share their memory.
-func section(pieces [][]byte, from, to int) (out [][]byte) {
-	for _, p := range pieces {
-		if a, b := max(from, 0), min(to, len(p)); a < b {
-			out = append(out, p[a:b:b])
-		}
-		from, to = from-len(p), to-len(p)
-	}
-	return out
-}

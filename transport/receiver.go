@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/hencedge/hencedge/internal/pieces"
 )
 
 // Receiver puts chunks together and hands complete objects on. It is safe for
@@ -187,15 +189,15 @@ func (p *partial) complete(apart bool) (s Staged) {
 		s.ID, s.digest = hashObject(s.Sealed)
 		return s
 	}
-	pieces := make([][]byte, p.total)
-	for i := range pieces {
-		pieces[i] = p.pieces[i]
+	all := make([][]byte, p.total)
+	for i := range all {
+		all[i] = p.pieces[i]
 	}
 	if apart {
-		s.Pieces = pieces
+		s.Pieces = all
 	} else {
 		go p.sums.work()
-		s.Sealed = Joined(pieces)
+		s.Sealed = pieces.Join(all)
 	}
 	p.sums.work()
 	s.ID, s.digest = p.sums.hash.sums()
@@ -238,14 +240,14 @@ type Staged struct {
 }
 
 // Size returns the bytes of the object.
-func (s *Staged) Size() int { return len(s.Sealed) + bytesOf(s.Pieces) }
+func (s *Staged) Size() int { return len(s.Sealed) + pieces.Len(s.Pieces) }
 
 // Whole returns the sealed object, a copy of its pieces if it has several.
 func (s *Staged) Whole() []byte {
 	if s.Pieces == nil {
 		return s.Sealed
 	}
-	return Joined(s.Pieces)
+	return pieces.Join(s.Pieces)
 }
 
 // Begin returns bytes with which the object begins: the first chunk, or all.

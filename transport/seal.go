@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+
+	"github.com/hencedge/hencedge/internal/pieces"
 )
 
 // A sealed object is the CBOR array [body, envelope]. The envelope is a COSE_Sign1 over
@@ -239,9 +241,9 @@ func (s *Staged) cut() (object, error) {
 	if front == 0 {
 		return cutObject(s.Whole()) // which says what is wrong
 	}
-	o, err := cutEnvelope(Joined(section(s.Pieces, front, size)))
+	o, err := cutEnvelope(pieces.Join(pieces.Section(s.Pieces, front, size)))
 	_, _, rest, _ := cutHead(s.Pieces[0][1:])
-	o.pieces = section(s.Pieces, len(s.Pieces[0])-len(rest), front)
+	o.pieces = pieces.Section(s.Pieces, len(s.Pieces[0])-len(rest), front)
 	return o, err
 }
 

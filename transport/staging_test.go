@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/pieces"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
 
@@ -184,7 +185,7 @@ func TestOpenStaged(t *testing.T) {
 			v.Forget(obj)
 			want, err := v.OpenFrom(tc.topic, tc.sealed)
 			if err != nil || obj.ID != want.ID || obj.Signer != want.Signer ||
-				!bytes.Equal(Joined(obj.InPieces()), want.Body) {
+				!bytes.Equal(pieces.Join(obj.InPieces()), want.Body) {
 				t.Errorf("%s: differs from what OpenFrom gives, %v", name, err)
 			}
 			v.Forget(want)

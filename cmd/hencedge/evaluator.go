@@ -11,6 +11,7 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/arith"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/systemd"
@@ -203,8 +204,10 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 	if err := a.tellHeld(costs); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.Std.Out, "up to %s of garbage, or a 64th of its memory if that is more, gather on the host "+
-		"before they are collected, at most an eighth of its memory; or as much as is in use, if that is more\n", cli.Bytes(costs.Garbage)); err != nil {
+	_, err = fmt.Fprintf(a.Std.Out, "up to %s of garbage, or a 64th of its memory if that is more, gather on the "+
+		"host before they are collected, at most an eighth of its memory; or as much as is in use, if that is more\n",
+		cli.Bytes(costs.Garbage))
+	if err != nil {
 		return err
 	}
 	sets := costs.Sets
@@ -223,9 +226,9 @@ func (a *app) tellCosts(cfg *config.Evaluator) error {
 // tellHeld prints the memory of windows that are being computed, and of their results.
 func (a *app) tellHeld(c evaluator.Costs) error {
 	_, err := fmt.Fprintf(a.Std.Out, "windows that are being computed take up to %s of each GPU and as much of the "+
-		"host (%d at a time), their results up to %s of the host; on the processor up to %s (%d) and %s\n",
-		cli.Bytes(c.GPU.Windows), c.GPU.Runs, cli.Bytes(c.GPU.Results), cli.Bytes(c.Processor.Windows),
-		c.Processor.Runs, cli.Bytes(c.Processor.Results))
+		"host (%d at a time), on their way there up to %s more of the host, their results up to %s of it; on the "+
+		"processor up to %s (%d) and %s\n", cli.Bytes(c.GPU.Windows), c.GPU.Runs, cli.Bytes(cutrantt.MostStaged),
+		cli.Bytes(c.GPU.Results), cli.Bytes(c.Processor.Windows), c.Processor.Runs, cli.Bytes(c.Processor.Results))
 	if err != nil || c.KeptStreams == 0 {
 		return err
 	}

@@ -97,8 +97,16 @@ func (p *packedRig) testLoads(items int) {
 					b, x := p.poly(f, nil)
 					src[i], want[i] = append(src[i], b), append(want[i], x...)
 				}
+				whole := bytes.Join(src[i], nil)
+				if i%3 != 0 {
+					staged, done := p.ring.Stage(src[i])
+					if !bytes.Equal(staged, whole) {
+						p.Fatalf("batch %d: %d bytes staged, or other ones, want %d", i, len(staged), len(whole))
+					}
+					defer done()
+					src[i], whole = [][]byte{staged}, staged
+				}
 				if i%2 == 1 { // in other pieces: within words and limbs, of both polynomials, and empty ones
-					whole := bytes.Join(src[i], nil)
 					a, b := 1+i, len(whole)/2+3*i
 					src[i] = [][]byte{whole[:a], nil, whole[a:b], whole[b : len(whole)-i], whole[len(whole)-i:]}
 				}
@@ -521,6 +529,52 @@ func TestStorePackedRefuses(t *testing.T) {
 		} {
 			if whole, err := ring.StorePacked(c.dst, c.src); !errors.Is(err, c.want) || len(whole) > 0 {
 				t.Errorf("%s: %v, %d answers", what, err, len(whole))
+			}
+		}
+	})
+}
+
+// TestStage: what is staged stays as it is until done, however much is, and done makes room again. What finds no room
+// is loaded from where it lies.
+func TestStage(t *testing.T) {
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
+		g := newRig(t, b, 13, moduli(t, 13, 3), cutrantt.MethodAuto)
+		ring, ok := g.ring.(cutrantt.Packed)
+		if !ok {
+			testenv.Missing(t, "cuda", "a ring that loads packed residues")
+		}
+		p := &packedRig{rig: g, ring: ring, limbs: upTo(3)}
+		if staged, done := ring.Stage(nil); staged != nil || done != nil {
+			t.Error("nothing was staged")
+		}
+		most := 0
+		for round := range 3 {
+			var src [][][]byte
+			var want [][]uint32
+			var all []func()
+			for {
+				poly, x := p.poly(random, nil)
+				staged, done := ring.Stage([][]byte{poly[:len(poly)/3], nil, poly[len(poly)/3:]})
+				if done == nil {
+					src, want = append(src, [][]byte{poly}), append(want, x)
+					break
+				}
+				src, want, all = append(src, [][]byte{staged}), append(want, x), append(all, done)
+			}
+			if round > 0 && len(all) != most {
+				t.Errorf("round %d: %d polynomials were staged, %d before", round, len(all), most)
+			}
+			most = len(all)
+			for _, i := range []int{0, 1, most / 2, most - 1, most} {
+				got, err := ring.LoadPacked(p.load(1, cutrantt.NTT(16), [][][]byte{src[i], src[most], src[0]}))
+				g.ok(err)
+				for k, j := range []int{i, most, 0} {
+					p.equal(fmt.Sprintf("polynomial %d of %d", j, most), download(p, g.ring, got[k]), want[j])
+					g.ring.Free(got[k])
+				}
+			}
+			for _, done := range all {
+				done()
 			}
 		}
 	})

@@ -50,6 +50,7 @@ type backend struct {
 	scratch   int // bytes of intermediate results of one set of launches
 	kernels   map[string]*kernel
 	staging   staging
+	stage     stage
 	tuning    tuning
 
 	lost  atomic.Pointer[error] // what the context failed with

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
+	"github.com/hencedge/hencedge/internal/pieces"
 )
 
 var _ cutrantt.Packed = (*ring)(nil)
@@ -94,7 +95,7 @@ func (r *ring) LoadPacked(l *cutrantt.PackedLoad) (out []*cutrantt.Batch, err er
 		return nil, err
 	}
 	src := l.Residues
-	each := total(src[0])
+	each := pieces.Len(src[0])
 	if each > chunk-foundBytes {
 		return nil, fmt.Errorf("%w: packed residues of %d bytes in a batch", cutrantt.ErrNotSupported, each)
 	}
@@ -127,12 +128,12 @@ func (r *ring) checkPacked(l *cutrantt.PackedLoad) error {
 		}
 	}
 	for i, s := range l.Residues {
-		have := total(s)
+		have := pieces.Len(s)
 		if have%size != 0 {
 			return fmt.Errorf("%w: %d bytes of packed residues, want %d for each polynomial", cutrantt.ErrShape, have,
 				size)
 		}
-		n, first := have/size, total(l.Residues[0])/size
+		n, first := have/size, pieces.Len(l.Residues[0])/size
 		if n < 1 || n+drawn > l.Polys || n != first || n+drawn < l.Polys && l.From != l.To {
 			return fmt.Errorf(
 				"%w: %d packed polynomials and %d drawn ones for batch %d of %d, %d packed ones for the first",
@@ -141,14 +142,6 @@ func (r *ring) checkPacked(l *cutrantt.PackedLoad) error {
 		}
 	}
 	return nil
-}
-
-// total returns the bytes of pieces.
-func total(pieces [][]byte) (n int) {
-	for _, p := range pieces {
-		n += len(p)
-	}
-	return n
 }
 
 // packing returns how these limbs are packed. The tables are on the device when it returns.
@@ -264,8 +257,7 @@ func (g *loading) take() (err error) {
 		}
 		g.s.busy = false
 	}
-	data := g.copyIn()
-	if err := g.check(data); err != nil {
+	if err := g.check(g.copyIn()); err != nil {
 		return err
 	}
 	return r.exec(g.unpack)
@@ -279,27 +271,41 @@ func (r *ring) wait(e driver.Event) error {
 	return nil
 }
 
-// copyIn copies the group to the pinned buffer, polynomial after polynomial, and returns how
-// many bytes that are.
-func (g *loading) copyIn() int {
-	type piece struct {
-		at    int
-		bytes []byte
-	}
-	var all []piece
-	at := 0
-	for _, pieces := range g.src {
-		for _, p := range pieces {
-			all = append(all, piece{at, p})
-			at += len(p)
-		}
-	}
-	share(len(all), at, func(i int) { copy(g.s.host.bytes[all[i].at:], all[i].bytes) })
-	return at
+// piece is pinned memory that goes to a place of a slot.
+type piece struct {
+	at    int
+	bytes []byte
 }
 
-// check has the group copied and checked, and waits for the answer.
-func (g *loading) check(data int) error {
+// copyIn returns the pinned memory in which the group lies, polynomial after polynomial. What does not is copied to
+// the pinned buffer.
+func (g *loading) copyIn() (all []piece) {
+	src, host := slices.Concat(g.src...), g.s.host.bytes
+	staged := g.r.backend.stage.holds(src)
+	var copied []piece
+	at, bytes, goesOn := 0, 0, false // the last of all ends here, in the pinned buffer
+	for i, p := range src {
+		switch last := len(all) - 1; {
+		case len(p) == 0:
+			continue
+		case staged[i]:
+			all = append(all, piece{at, p})
+		case goesOn:
+			all[last].bytes = host[all[last].at : at+len(p)]
+		default:
+			all = append(all, piece{at, host[at : at+len(p)]})
+		}
+		if goesOn = !staged[i]; goesOn {
+			copied, bytes = append(copied, piece{at, p}), bytes+len(p)
+		}
+		at += len(p)
+	}
+	share(len(copied), bytes, func(i int) { copy(host[copied[i].at:], copied[i].bytes) })
+	return all
+}
+
+// check has the group, which lies in pinned memory, copied and checked, and waits for the answer.
+func (g *loading) check(all []piece) error {
 	r, l, b := g.r, g.r.pool.loader, g.s.host
 	blocks := len(g.src) * g.polys * (r.n >> 10)
 	g.words = blocks * len(g.load.Limbs)
@@ -308,8 +314,10 @@ func (g *loading) check(data int) error {
 	err := r.exec(func() error { // turns order the launches
 		drv := r.backend.drv
 		queued = true
-		if err := drv.CopyIn(g.s.at, b.bytes[:data], l.stream); err != nil {
-			return err
+		for _, p := range all {
+			if err := drv.CopyIn(g.s.at+pointer(p.at), p.bytes, l.stream); err != nil {
+				return err
+			}
 		}
 		p := (*packedArgs)(unsafe.Pointer(&r.arguments))
 		*p = packedArgs{

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/pieces"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -15,8 +16,8 @@ type device struct {
 	boots    bootstrappers
 	compacts compacts
 	models   models
-	reader   *together[[][]byte, *henc.Ciphertext] // of pieces; it may leave them in the domain of their bytes
-	writer   *together[*henc.Ciphertext, []byte]   // as Result.Room has it
+	reader   *together[*henc.Staged, *henc.Ciphertext] // nil: the device gains nothing
+	writer   *together[*henc.Ciphertext, []byte]       // as Result.Room has it
 	gather   *gatherer
 }
 
@@ -29,13 +30,12 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 			lines: map[[32]byte][]*ticket{}}}
 	d.gather.bootstrap = d.bootstrapped
 	d.gather.replays = replays{memory: d.gather.width.memory}
-	read, write := ctx.UnmarshalPieces, d.marshal
-	if _, ok := ctx.Ring().(cutrantt.Packed); !ok {
-		read, write = nil, nil
+	write := d.marshal
+	if _, ok := ctx.Ring().(cutrantt.Packed); ok {
+		d.reader = newTogether(nil, ctx.UnmarshalStaged)
+	} else {
+		write = nil
 	}
-	d.reader = newTogether(func(pieces [][]byte) (*henc.Ciphertext, error) {
-		return ctx.UnmarshalAsSent(transport.Joined(pieces))
-	}, read)
 	d.writer = newTogether(d.marshalOne, write)
 	for _, k := range keys {
 		if k.Context == ctx {
@@ -51,6 +51,18 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 
 // name describes the device for people.
 func (d *device) name() string { return d.ctx.Ring().Backend().Device() }
+
+// read reads a ciphertext that lies in pieces, on a GPU together with others. It may leave it in the domain of its
+// bytes.
+func (d *device) read(body [][]byte) (*henc.Ciphertext, error) {
+	if d.reader == nil {
+		return d.ctx.UnmarshalAsSent(pieces.Join(body))
+	}
+	staged := d.ctx.Stage(body)
+	defer staged.Done()
+	cts, err := d.reader.ask(staged)
+	return cts[0], err
+}
 
 // marshal returns each of cts as Result.Room has it.
 func (d *device) marshal(cts []*henc.Ciphertext) ([][]byte, []error) {
@@ -85,11 +97,10 @@ func (c *Ciphertext) on(d *device, own bool) (*henc.Ciphertext, error) {
 	defer c.mu.Unlock()
 	ct := c.lies[d]
 	if ct == nil {
-		cts, err := d.reader.ask(c.body)
-		if err != nil {
+		var err error
+		if ct, err = d.read(c.body); err != nil {
 			return nil, err
 		}
-		ct = cts[0]
 		c.lies[d] = ct
 	}
 	if own {

@@ -165,15 +165,15 @@ func move(cts []*henc.Ciphertext, from, to *device) ([]*henc.Ciphertext, error) 
 			free(to, out)
 			return nil, fmt.Errorf("%w: %s: %v", ErrLost, from.name(), err)
 		}
-		moved, err := to.reader.ask([][]byte{body})
+		moved, err := to.read([][]byte{body})
 		if err == nil {
-			moved[0], err = to.own(moved[0])
+			moved, err = to.own(moved)
 		}
 		if err != nil {
 			free(to, out)
 			return nil, err
 		}
-		out = append(out, moved[0])
+		out = append(out, moved)
 	}
 	return out, nil
 }
