@@ -15,6 +15,7 @@ import (
 type stage struct {
 	mu      sync.Mutex
 	shelves []*shelf // at most mostShelves
+	growing sync.Mutex
 }
 
 // shelf is a buffer, cut into places of one size.
@@ -47,7 +48,7 @@ func (s *shelf) cut(places int) {
 	}
 }
 
-// take returns a free place for n bytes. more reports that there is none, but may be another shelf.
+// take returns a free place for n bytes; nil: there is none. more reports that there may be another shelf.
 func (s *stage) take(n int) (on *shelf, at int, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,17 +85,13 @@ func (s *stage) put(on *shelf, at int) {
 	on.free = append(on.free, at)
 }
 
-// add adds a shelf of a buffer, if there may be one more.
-func (s *stage) add(b *buffer, places int) bool {
+// add adds a shelf.
+func (s *stage) add(b *buffer, places int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.shelves) >= mostShelves {
-		return false
-	}
 	x := &shelf{buffer: b}
 	x.cut(places)
 	s.shelves = append(s.shelves, x)
-	return true
 }
 
 // holds reports for each piece whether it lies on a shelf.
@@ -140,17 +137,20 @@ func (r *ring) place(n int) (on *shelf, at int) {
 	if b.err() != nil {
 		return nil, 0
 	}
-	for {
-		on, at, more := b.stage.take(n)
-		if !more {
-			return on, at
-		}
-		var x *buffer
-		if err := b.locked(func() (err error) { x, err = b.staging.get(); return err }); err != nil {
-			return nil, 0
-		}
-		if !b.stage.add(x, placesOf(n)) {
-			b.staging.put(x, 0)
-		}
+	on, at, more := b.stage.take(n)
+	if !more {
+		return on, at
 	}
+	b.stage.growing.Lock() // others who find no place wait, and may find one on the new shelf
+	defer b.stage.growing.Unlock()
+	if on, at, more = b.stage.take(n); !more {
+		return on, at
+	}
+	var x *buffer
+	if err := b.locked(func() (err error) { x, err = b.staging.get(); return err }); err != nil {
+		return nil, 0
+	}
+	b.stage.add(x, placesOf(n))
+	on, at, _ = b.stage.take(n)
+	return on, at
 }
