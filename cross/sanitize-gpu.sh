@@ -4,10 +4,11 @@
 # usage: cross/sanitize-gpu.sh [BINARY [DIRECTORY]]
 # For a machine without Go, BINARY is the suite, compiled elsewhere (CGO_ENABLED=0 go test -c
 # ./cutrantt/conformance). Without it the suite is compiled here. Logs go to DIRECTORY, by
-# default a temporary one. Each sanitizer keeps one processor busy, so the suite runs in four
-# parts side by side: about two minutes with 12 processors.
-# racecheck cannot follow thousands of launches: it then reports an internal error as a
-# hazard. The Hadamard method is therefore not measured, and encryptions are two parts.
+# default a temporary one. Each sanitizer keeps one processor busy, so the suite runs in six
+# parts side by side: about two minutes with 18 processors.
+# memcheck and racecheck cannot follow thousands of launches: they then report an internal error
+# as an error or a hazard. The Hadamard method is therefore not measured, and encryptions are
+# four parts.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 binary=${1:+$(realpath "$1")} logs=${2:-}
@@ -24,7 +25,9 @@ cd "$root/cutrantt/conformance"
 
 fused='TestSwitchKeys|TestOneKey|TestMulTensor|TestDivRounds'
 declare -A part=(
-  [encrypt]="-test.run ^TestEncrypting\$/^cuda\$/2.1[0-2]"
+  [encrypt-small]="-test.run ^TestEncrypting\$/^cuda\$/2.10/n2=[124]\$"
+  [encrypt-small-wide]="-test.run ^TestEncrypting\$/^cuda\$/2.10/n2=(8|16)\$"
+  [encrypt]="-test.run ^TestEncrypting\$/^cuda\$/2.1[12]"
   [encrypt-large]="-test.run ^TestEncrypting\$/^cuda\$/2.1[3-9]"
   [fused]="-test.run ^($fused)\$/^cuda\$"
   [rest]="-test.run ^Test.*/^cuda\$ -test.skip ^(TestEncrypting|$fused)\$"
