@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
+	"github.com/hencedge/hencedge/cutrantt/cuda/internal/shelves"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 	"github.com/hencedge/hencedge/kernels"
 )
@@ -50,7 +51,7 @@ type backend struct {
 	scratch   int // bytes of intermediate results of one set of launches
 	kernels   map[string]*kernel
 	staging   staging
-	stage     stage
+	stage     *shelves.Shelves // pinned memory for what is loaded soon
 	tuning    tuning
 
 	lost  atomic.Pointer[error] // what the context failed with
@@ -109,6 +110,7 @@ func open(ordinal int) (*backend, error) {
 	}
 	b := &backend{drv: drv, kernels: make(map[string]*kernel)}
 	b.staging.b = b
+	b.stage = shelves.New(chunk, cutrantt.MostStaged/chunk)
 	if err := b.inspect(ordinal); err != nil {
 		return nil, fmt.Errorf("capability: %w", err)
 	}

@@ -237,6 +237,31 @@ func (r *ring) slot() (s *slot, err error) {
 	return s, err
 }
 
+// Stage's memory is the context's: it stays until done.
+func (r *ring) Stage(all [][]byte) (staged []byte, done func()) {
+	b := r.backend
+	b.calls.Add(1)
+	var free func()
+	if n := pieces.Len(all); n <= chunk-foundBytes && b.err() == nil {
+		staged, free = b.stage.Take(n, func() (m []byte, err error) {
+			err = b.locked(func() error { m, err = b.drv.AllocHost(chunk); return err })
+			return m, err
+		})
+	}
+	if free == nil {
+		b.calls.Add(-1)
+		return nil, nil
+	}
+	to := staged
+	for _, p := range all {
+		to = to[copy(to, p):]
+	}
+	return staged, func() {
+		free()
+		b.calls.Add(-1)
+	}
+}
+
 // take takes a group through a slot.
 func (g *loading) take() (err error) {
 	r := g.r
@@ -281,7 +306,7 @@ type piece struct {
 // the pinned buffer.
 func (g *loading) copyIn() (all []piece) {
 	src, host := slices.Concat(g.src...), g.s.host.bytes
-	staged := g.r.backend.stage.holds(src)
+	staged := g.r.backend.stage.Hold(src)
 	var copied []piece
 	at, bytes, goesOn := 0, 0, false // the last of all ends here, in the pinned buffer
 	for i, p := range src {
