@@ -336,9 +336,9 @@ func TestRevokeBesideNotice(t *testing.T) {
 	if err := d.forget(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
-	if kept := h.retained(t); len(kept) > 0 {
-		t.Errorf("the broker keeps %d messages of an invitation that was revoked", len(kept))
-	}
+	// On a busy machine a reader saw one message more once, so it looks again.
+	testrig.Eventually(t, "the broker keeps no message of an invitation that was revoked",
+		func() bool { return len(h.retained(t)) == 0 })
 
 	before.Board.Joined, before.Revoked = true, true
 	if err := errors.Join(h.book.Add(*before), d.notice(t.Context(), id)); err != nil {
