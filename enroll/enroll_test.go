@@ -150,7 +150,9 @@ func (h *house) retained(t *testing.T) map[string][]byte {
 			close(end)
 			return
 		}
-		got[m.Topic] = m.Payload
+		if len(m.Payload) > 0 { // else it takes away what was kept: the broker acknowledges that before it tells subscribers
+			got[m.Topic] = m.Payload
+		}
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -336,9 +338,9 @@ func TestRevokeBesideNotice(t *testing.T) {
 	if err := d.forget(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
-	// On a busy machine a reader saw one message more once, so it looks again.
-	testrig.Eventually(t, "the broker keeps no message of an invitation that was revoked",
-		func() bool { return len(h.retained(t)) == 0 })
+	if kept := h.retained(t); len(kept) > 0 {
+		t.Errorf("the broker keeps %d messages of an invitation that was revoked", len(kept))
+	}
 
 	before.Board.Joined, before.Revoked = true, true
 	if err := errors.Join(h.book.Add(*before), d.notice(t.Context(), id)); err != nil {

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Patience bounds waits that end at once when everything works. Five compact windows that are bootstrapped under the
-// race detector, on two processors that run other tests too, take more than a minute.
-const Patience = 3 * time.Minute
+// Patience bounds waits that end at once when everything works.
+const Patience = 60 * time.Second
 
 // Context returns a context that ends with the test, or after Patience.
 func Context(t testing.TB) context.Context {
