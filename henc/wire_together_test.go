@@ -74,6 +74,76 @@ func TestUnmarshalBatches(t *testing.T) {
 	}
 }
 
+// stagingBackend makes rings that stage, on the processor. stagingRing is the last one.
+type stagingBackend struct {
+	cutrantt.Backend
+	ring *stagingRing
+}
+
+type stagingRing struct {
+	cutrantt.Ring
+	refuses error // of every load
+	held    int   // what is staged
+}
+
+func (b *stagingBackend) NewRing(logN int, q []cutrantt.Modulus, o cutrantt.Options) (cutrantt.Ring, error) {
+	r, err := b.Backend.NewRing(logN, q, o)
+	b.ring = &stagingRing{Ring: r}
+	return b.ring, err
+}
+
+func (r *stagingRing) LoadPacked(*cutrantt.PackedLoad) ([]*cutrantt.Batch, error) {
+	return nil, r.refuses
+}
+
+func (r *stagingRing) StorePacked([][][]byte, []*cutrantt.Batch) ([]bool, error) {
+	return nil, r.refuses
+}
+
+func (r *stagingRing) Stage(pieces [][]byte) ([]byte, func()) {
+	r.held++
+	return slices.Concat(pieces...), func() { r.held-- }
+}
+
+// TestStagedAgain: what is staged can be asked for again after a device had no memory, is read by the host where no
+// device takes it, and is given back once.
+func TestStagedAgain(t *testing.T) {
+	p := must(henc.Named("edge12-d1"))(t)
+	b := &stagingBackend{Backend: cpu.New()}
+	on := must(henc.NewContext(p, henc.WithBackend(b), henc.WithN2(4)))(t)
+	alone := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(4)))(t)
+	key := must(secret.Generate(alone, seedOf("again")))(t)
+	public := must(henc.NewEncryptor(alone, must(key.PublicKey())(t)))(t)
+	body := must(alone.MarshalCiphertext(must(public.EncryptReal(reals(p.Slots(), 1), 1, 0, seedOf("a")))(t)))(t)
+	staged := []*henc.Staged{on.Stage([][]byte{body}), on.Stage([][]byte{body[:300], body[300:]})}
+	if b.ring.held != len(staged) {
+		t.Errorf("%d are staged, want %d", b.ring.held, len(staged))
+	}
+	b.ring.refuses = cutrantt.ErrMemory
+	for range 2 {
+		_, errs := on.UnmarshalStaged(staged)
+		for i, err := range errs {
+			if !errors.Is(err, cutrantt.ErrMemory) {
+				t.Errorf("ciphertext %d without memory: %v", i, err)
+			}
+		}
+	}
+	b.ring.refuses = cutrantt.ErrNotSupported
+	cts, errs := on.UnmarshalStaged(staged)
+	want := must(alone.UnmarshalCiphertext(body))(t)
+	for i, ct := range cts {
+		if errs[i] != nil || !slices.Equal(residues(t, on, ct), residues(t, alone, want)) {
+			t.Errorf("ciphertext %d by the host: %v, or other residues", i, errs[i])
+		}
+	}
+	for range 2 {
+		staged[0].Done()
+	}
+	if b.ring.held != 1 {
+		t.Errorf("%d are staged after one was given back twice, want 1", b.ring.held)
+	}
+}
+
 // inPieces cuts b anywhere, also around the heads of its polynomials.
 func inPieces(rng *rand.Rand, b []byte) (out [][]byte) {
 	first := []int{100, 250, len(b)/2 - 60 + rng.IntN(120), rng.IntN(len(b) + 1)}[rng.IntN(4)]

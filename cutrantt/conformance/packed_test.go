@@ -41,6 +41,22 @@ type packedRig struct {
 	limbs []int
 }
 
+// newPackedRig is newRig over the first so many moduli, for rings that take packed residues.
+func newPackedRig(t *testing.T, b cutrantt.Backend, logN, count int) *packedRig {
+	t.Helper()
+	g := newRig(t, b, logN, moduli(t, logN, count), cutrantt.MethodAuto)
+	ring, ok := g.ring.(cutrantt.Packed)
+	if !ok {
+		testenv.Missing(t, "cuda", "a ring that loads and stores packed residues")
+	}
+	return &packedRig{rig: g, ring: ring, limbs: upTo(count)}
+}
+
+// on is p with other limbs.
+func (p *packedRig) on(limbs []int) *packedRig {
+	return &packedRig{rig: p.rig, ring: p.ring, limbs: limbs}
+}
+
 // poly makes a polynomial of one pattern, and its residues. change changes the pairs of a
 // limb before they are packed.
 func (p *packedRig) poly(f pattern, change func(limb int, pairs []uint64, q uint32)) (packed []byte, x []uint32) {
@@ -68,18 +84,12 @@ func TestLoadPacked(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("2^%d", c.logN), func(t *testing.T) {
-				ms := moduli(t, c.logN, c.moduli)
-				g := newRig(t, b, c.logN, ms, cutrantt.MethodAuto)
-				ring, ok := g.ring.(cutrantt.Packed)
-				if !ok {
-					testenv.Missing(t, "cuda", "a ring that loads packed residues")
+				p := newPackedRig(t, b, c.logN, c.moduli)
+				for _, limbs := range [][]int{p.limbs, {1}, {c.moduli - 1, 0}} {
+					p.on(limbs).testLoads(c.items)
+					p.on(limbs).testFaults()
 				}
-				for _, limbs := range [][]int{upTo(c.moduli), {1}, {c.moduli - 1, 0}} {
-					p := &packedRig{rig: g, ring: ring, limbs: limbs}
-					p.testLoads(c.items)
-					p.testFaults()
-				}
-				(&packedRig{rig: g, ring: ring, limbs: upTo(c.moduli)}).testCompletes(min(c.items, 3))
+				p.testCompletes(min(c.items, 3))
 			})
 		}
 	})
@@ -269,13 +279,8 @@ func (p *packedRig) testFaults() {
 // TestLoadPackedRefuses: what does not fit is refused before anything is done.
 func TestLoadPackedRefuses(t *testing.T) {
 	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
-		ms := moduli(t, 10, 3)
-		g := newRig(t, b, 10, ms, cutrantt.MethodAuto)
-		ring, ok := g.ring.(cutrantt.Packed)
-		if !ok {
-			testenv.Missing(t, "cuda", "a ring that loads packed residues")
-		}
-		p := &packedRig{rig: g, ring: ring, limbs: upTo(2)}
+		p := newPackedRig(t, b, 10, 3).on(upTo(2))
+		ring := p.ring
 		one, _ := p.poly(random, nil)
 		longer := append([]byte{0}, one...)
 		large := make([][]byte, 4<<20/len(one)+1)
@@ -318,12 +323,7 @@ func TestLoadPackedRefuses(t *testing.T) {
 // TestLoadPackedTogether: several callers load at the same time, while the ring works.
 func TestLoadPackedTogether(t *testing.T) {
 	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
-		g := newRig(t, b, 11, moduli(t, 11, 3), cutrantt.MethodAuto)
-		ring, ok := g.ring.(cutrantt.Packed)
-		if !ok {
-			testenv.Missing(t, "cuda", "a ring that loads packed residues")
-		}
-		p := &packedRig{rig: g, ring: ring, limbs: upTo(3)}
+		p := newPackedRig(t, b, 11, 3)
 		type load struct {
 			src  []byte
 			want []uint32
@@ -389,16 +389,10 @@ func TestStorePacked(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("2^%d", c.logN), func(t *testing.T) {
-				g := newRig(t, b, c.logN, moduli(t, c.logN, c.moduli), cutrantt.MethodAuto)
-				ring, ok := g.ring.(cutrantt.Packed)
-				if !ok {
-					testenv.Missing(t, "cuda", "a ring that stores packed residues")
+				p := newPackedRig(t, b, c.logN, c.moduli)
+				for _, limbs := range [][]int{p.limbs, {1}, {c.moduli - 1, 0}} {
+					p.on(limbs).testStores(c.items)
 				}
-				for _, limbs := range [][]int{upTo(c.moduli), {1}, {c.moduli - 1, 0}} {
-					p := &packedRig{rig: g, ring: ring, limbs: limbs}
-					p.testStores(c.items)
-				}
-				p := &packedRig{rig: g, ring: ring, limbs: upTo(c.moduli)}
 				p.testZeros()
 			})
 		}
@@ -489,11 +483,8 @@ func (p *packedRig) testZeros() {
 // TestStorePackedRefuses: what does not fit is refused.
 func TestStorePackedRefuses(t *testing.T) {
 	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
-		g := newRig(t, b, 10, moduli(t, 10, 3), cutrantt.MethodAuto)
-		ring, ok := g.ring.(cutrantt.Packed)
-		if !ok {
-			testenv.Missing(t, "cuda", "a ring that stores packed residues")
-		}
+		p := newPackedRig(t, b, 10, 3)
+		g, ring := p.rig, p.ring
 		batch := func(polys int, limbs []int) *cutrantt.Batch {
 			x, err := g.ring.NewBatch(polys, limbs, cutrantt.NTT(16))
 			g.ok(err)
@@ -538,12 +529,8 @@ func TestStorePackedRefuses(t *testing.T) {
 // is loaded from where it lies.
 func TestStage(t *testing.T) {
 	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
-		g := newRig(t, b, 13, moduli(t, 13, 3), cutrantt.MethodAuto)
-		ring, ok := g.ring.(cutrantt.Packed)
-		if !ok {
-			testenv.Missing(t, "cuda", "a ring that loads packed residues")
-		}
-		p := &packedRig{rig: g, ring: ring, limbs: upTo(3)}
+		p := newPackedRig(t, b, 13, 3)
+		g, ring := p.rig, p.ring
 		if staged, done := ring.Stage(nil); staged != nil || done != nil {
 			t.Error("nothing was staged")
 		}
