@@ -150,7 +150,8 @@ func (h *house) retained(t *testing.T) map[string][]byte {
 			close(end)
 			return
 		}
-		if len(m.Payload) > 0 { // else it takes away what was kept: the broker acknowledges that before it tells subscribers
+		// One without bytes takes away what was kept. The broker acknowledges it before it tells subscribers.
+		if len(m.Payload) > 0 {
 			got[m.Topic] = m.Payload
 		}
 	}); err != nil {
